@@ -1,0 +1,88 @@
+package signals
+
+// Level is how loud an event is.
+type Level string
+
+const (
+	Info  Level = "info"
+	Warn  Level = "warn"
+	Error Level = "error"
+)
+
+const (
+	PodVerdictChanged Code = "PodVerdictChanged"
+	JobStateChanged   Code = "JobStateChanged"
+
+	Starting          Code = "Starting"
+	Listening         Code = "Listening"
+	APIUnreachable    Code = "APIUnreachable"
+	CachesSynced      Code = "CachesSynced"
+	KindStateChanged  Code = "KindStateChanged"
+	NodesUnreadable   Code = "NodesUnreadable"
+	LeadershipChanged Code = "LeadershipChanged"
+	ModeChanged       Code = "ModeChanged"
+	LiveReadFailed    Code = "LiveReadFailed"
+	WorkFailed        Code = "WorkFailed"
+	WorkPanicked      Code = "WorkPanicked"
+	ClientTrouble     Code = "ClientTrouble"
+	Stopping          Code = "Stopping"
+	Stopped           Code = "Stopped"
+)
+
+// EventInfo documents one log event.
+type EventInfo struct {
+	Code    Code
+	Level   Level
+	Meaning string
+	// Fields are the fields that its line may carry besides "event", fixed ones and further ones.
+	Fields []string
+}
+
+// Events is the table of log events. Findings have lines of their own: see Findings.
+func Events() []EventInfo {
+	return []EventInfo{
+		{PodVerdictChanged, Info, "A pod's verdict, or the reason for it, changed.",
+			[]string{FieldJob, FieldUID, FieldPod, FieldPodUID, FieldNode, FieldFrom, FieldVerdict, FieldReason, FieldEvidence, "grade", "latencySeconds"}},
+		{JobStateChanged, Info, "A job's state changed.",
+			[]string{FieldJob, FieldUID, FieldFrom, FieldState, FieldReason, "pods", "alive", "unproven", "gone", "seconds"}},
+
+		{Starting, Info, "The process started.",
+			[]string{"version", "revision", "goVersion", "server", "flags"}},
+		{Listening, Info, "The HTTP endpoint is open.",
+			[]string{"address"}},
+		{APIUnreachable, Error, "The Kubernetes API cannot be reached; it is tried again until it can.",
+			[]string{FieldPhase, FieldReason, "server", "cure"}},
+		{CachesSynced, Info, "Every cache that verdicts need is filled.",
+			[]string{"seconds"}},
+		{KindStateChanged, Info, "The watch of a kind changed its state: syncing, watching, absent, forbidden or failing.",
+			[]string{FieldFrom, FieldState, FieldReason, "kind", "cure"}},
+		{NodesUnreadable, Warn, "Nodes may not be read, so nothing is proven and remaining pods count as Alive.",
+			[]string{FieldPhase, FieldReason, "cure"}},
+		{LeadershipChanged, Info, "This replica began or ceased to lead.",
+			[]string{FieldFrom, FieldState, "leader"}},
+		{ModeChanged, Warn, "What this process may do to the cluster changed.",
+			[]string{FieldFrom, FieldState, FieldReason}},
+		{LiveReadFailed, Warn, "A read that a verdict waits for failed; it is repeated.",
+			[]string{FieldJob, FieldUID, FieldNode, FieldReason, "kind", "name"}},
+		{WorkFailed, Warn, "Work on a job failed; it is repeated with growing delay.",
+			[]string{FieldJob, FieldUID, FieldReason, "queue", "attempt"}},
+		{WorkPanicked, Error, "Work on a job panicked, which is a bug; it is repeated with growing delay.",
+			[]string{FieldJob, FieldUID, FieldReason, "queue", "attempt", "stack"}},
+		{ClientTrouble, Warn, "The Kubernetes client library reported trouble; repetitions are counted, not written.",
+			[]string{FieldReason, "logger", "repeated"}},
+		{Stopping, Info, "The process was asked to stop and finishes what it has begun.",
+			[]string{FieldReason}},
+		{Stopped, Info, "The process ends.",
+			[]string{FieldReason, "seconds"}},
+	}
+}
+
+// LookupEvent finds an event in the table.
+func LookupEvent(c Code) (EventInfo, bool) {
+	for _, e := range Events() {
+		if e.Code == c {
+			return e, true
+		}
+	}
+	return EventInfo{}, false
+}

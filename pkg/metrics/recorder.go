@@ -1,0 +1,217 @@
+package metrics
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type pair [2]string
+
+// Recorder takes what happens and keeps the metrics. Its methods are safe for concurrent use and never block.
+type Recorder struct {
+	pods             closed[VerdictReason, prometheus.Gauge]
+	jobs             closed[string, prometheus.Gauge]
+	findingsTotal    closed[string, prometheus.Counter]
+	findingsActive   closed[string, prometheus.Gauge]
+	kindState        closed[pair, prometheus.Gauge]
+	liveReads        closed[pair, prometheus.Counter]
+	mode             closed[string, prometheus.Gauge]
+	nodesReadable    prometheus.Gauge
+	leader           prometheus.Gauge
+	panics           prometheus.Counter
+	settlement       prometheus.Histogram
+	verdictLatency   prometheus.Histogram
+	oldestUnproven   gaugeSource
+	unreachableNodes gaugeSource
+
+	client   clientMetrics
+	queue    queueMetrics
+	informer informerMetrics
+}
+
+// gaugeSource is a value that is asked for when metrics are scraped; 0 until someone offers it.
+type gaugeSource struct {
+	ask atomic.Pointer[func() float64]
+}
+
+func (g *gaugeSource) value() float64 {
+	if ask := g.ask.Load(); ask != nil {
+		return (*ask)()
+	}
+	return 0
+}
+
+// New registers every metric with the registerer, each series at its zero. It fails when one of them is already there.
+func New(registerer prometheus.Registerer, build Build, words Vocabulary) (*Recorder, error) {
+	r := &Recorder{}
+	refused := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "orphand_metrics_refused_total",
+		Help: "Samples refused because a label value was outside its closed set, which is a bug in orphand.",
+	})
+	collectors := []prometheus.Collector{refused}
+	gaugeVec := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+		collectors = append(collectors, v)
+		return v
+	}
+	counterVec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		collectors = append(collectors, v)
+		return v
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+		collectors = append(collectors, g)
+		return g
+	}
+	histogram := func(name, help string, buckets ...float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+		collectors = append(collectors, h)
+		return h
+	}
+
+	pods := gaugeVec("orphand_pods",
+		"Pods of jobs that are followed, by verdict and reason. Unproven ones hold their job back.", "verdict", "reason")
+	r.pods = newClosed(refused, words.Verdicts, func(v VerdictReason) prometheus.Gauge {
+		return pods.WithLabelValues(v.Verdict, v.Reason)
+	})
+	jobs := gaugeVec("orphand_jobs", "Jobs that are followed, by state. Only Settled and Cleared ones are safe to run again.", "state")
+	r.jobs = newClosed(refused, words.JobStates, func(s string) prometheus.Gauge { return jobs.WithLabelValues(s) })
+
+	findingsTotal := counterVec("orphand_findings_total", "Findings raised, once per cause. Alert on its increase.", "finding")
+	r.findingsTotal = newClosed(refused, words.Findings, func(f string) prometheus.Counter { return findingsTotal.WithLabelValues(f) })
+	findingsActive := gaugeVec("orphand_findings_active", "Findings that have started and not ended.", "finding")
+	r.findingsActive = newClosed(refused, words.Findings, func(f string) prometheus.Gauge { return findingsActive.WithLabelValues(f) })
+
+	kindState := gaugeVec("orphand_kind_state", "1 for the state that the watch of a kind is in. Anything but watching means that orphand is blind to that kind.", "kind", "state")
+	r.kindState = newClosed(refused, product(words.Kinds, words.KindStates), func(p pair) prometheus.Gauge {
+		return kindState.WithLabelValues(p[0], p[1])
+	})
+	liveReads := counterVec("orphand_live_reads_total", "Reads past the cache before an irreversible word, by answer.", "kind", "outcome")
+	r.liveReads = newClosed(refused, product(words.LiveReads, words.LiveOutcomes), func(p pair) prometheus.Counter {
+		return liveReads.WithLabelValues(p[0], p[1])
+	})
+	mode := gaugeVec("orphand_mode", "1 for the mode in force: what this process may do to the cluster.", "mode")
+	r.mode = newClosed(refused, words.Modes, func(m string) prometheus.Gauge { return mode.WithLabelValues(m) })
+
+	r.nodesReadable = gauge("orphand_nodes_readable", "1 while Nodes may be read. At 0 nothing can be proven.")
+	r.leader = gauge("orphand_leader", "1 while this replica leads.")
+	r.panics = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "orphand_panics_total", Help: "Panics contained while working on a job, each of which is a bug in orphand."})
+	collectors = append(collectors, r.panics)
+	r.settlement = histogram("orphand_settlement_seconds",
+		"Time from a TrainJob seen gone to its job settled.",
+		1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4*3600, 12*3600, 24*3600)
+	r.verdictLatency = histogram("orphand_verdict_latency_seconds",
+		"Time from the watch event that carries the proof to the verdict said.",
+		.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
+
+	collectors = append(collectors,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "orphand_unproven_oldest_seconds",
+			Help: "Age of the oldest Unproven verdict in force, 0 when there is none.",
+		}, r.oldestUnproven.value),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "orphand_unreachable_nodes",
+			Help: "Nodes that cannot be heard and hold pods that are not Gone.",
+		}, r.unreachableNodes.value))
+
+	info := gaugeVec("orphand_build_info", "1, labelled with what is running.", "version", "revision", "go_version")
+	info.WithLabelValues(build.Version, build.Revision, build.GoVersion).Set(1)
+
+	collectors = append(collectors, r.client.make(refused)...)
+	collectors = append(collectors, r.queue.make()...)
+	collectors = append(collectors, r.informer.make()...)
+	for _, c := range collectors {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// product pairs every value of a with every value of b.
+func product(a, b []string) []pair {
+	pairs := make([]pair, 0, len(a)*len(b))
+	for _, x := range a {
+		for _, y := range b {
+			pairs = append(pairs, pair{x, y})
+		}
+	}
+	return pairs
+}
+
+// PodVerdict moves one pod from one verdict and reason to another; "" as verdict stands for not followed.
+func (r *Recorder) PodVerdict(fromVerdict, fromReason, toVerdict, toReason string) {
+	if fromVerdict != "" {
+		r.pods.on(VerdictReason{fromVerdict, fromReason}, prometheus.Gauge.Dec)
+	}
+	if toVerdict != "" {
+		r.pods.on(VerdictReason{toVerdict, toReason}, prometheus.Gauge.Inc)
+	}
+}
+
+// JobState moves one job from one state to another; "" stands for not followed.
+func (r *Recorder) JobState(from, to string) {
+	if from != "" {
+		r.jobs.on(from, prometheus.Gauge.Dec)
+	}
+	if to != "" {
+		r.jobs.on(to, prometheus.Gauge.Inc)
+	}
+}
+
+// Settled records how long a job took from its TrainJob seen gone until it was settled.
+func (r *Recorder) Settled(d time.Duration) { r.settlement.Observe(d.Seconds()) }
+
+// VerdictLatency records the time from the arrival of the event that carries a proof to the verdict.
+func (r *Recorder) VerdictLatency(d time.Duration) { r.verdictLatency.Observe(d.Seconds()) }
+
+// Finding records that a finding started or ended.
+func (r *Recorder) Finding(code string, started bool) {
+	if !started {
+		r.findingsActive.on(code, prometheus.Gauge.Dec)
+		return
+	}
+	r.findingsTotal.on(code, prometheus.Counter.Inc)
+	r.findingsActive.on(code, prometheus.Gauge.Inc)
+}
+
+// KindState records the state that the watch of a kind is in now.
+func (r *Recorder) KindState(kind, state string) {
+	choose(r.kindState, pair{kind, state}, func(p pair) bool { return p[0] == kind })
+}
+
+// LiveRead counts one read past the cache.
+func (r *Recorder) LiveRead(kind, outcome string) {
+	r.liveReads.on(pair{kind, outcome}, prometheus.Counter.Inc)
+}
+
+// Mode records the mode in force.
+func (r *Recorder) Mode(mode string) {
+	choose(r.mode, mode, func(string) bool { return true })
+}
+
+// NodesReadable records whether Nodes may be read.
+func (r *Recorder) NodesReadable(readable bool) { r.nodesReadable.Set(bit(readable)) }
+
+// Leader records whether this replica leads.
+func (r *Recorder) Leader(leads bool) { r.leader.Set(bit(leads)) }
+
+// Panic counts a panic that was contained.
+func (r *Recorder) Panic() { r.panics.Inc() }
+
+// OldestUnproven names who knows the age, in seconds, of the oldest Unproven verdict. It is asked at every scrape.
+func (r *Recorder) OldestUnproven(ask func() float64) { r.oldestUnproven.ask.Store(&ask) }
+
+// UnreachableNodes names who knows how many unreachable nodes hold pods that are not Gone. It is asked at every scrape.
+func (r *Recorder) UnreachableNodes(ask func() float64) { r.unreachableNodes.ask.Store(&ask) }
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,25 @@
+package metrics
+
+// Vocabulary lists every value that a label may take. Each series exists from the start, so that a rate or an alert
+// never meets one that is missing, and none is added later: a value outside the lists is refused and counted in
+// orphand_metrics_refused_total.
+type Vocabulary struct {
+	Verdicts     []VerdictReason
+	JobStates    []string
+	Findings     []string
+	Kinds        []string
+	KindStates   []string
+	LiveReads    []string
+	LiveOutcomes []string
+	Modes        []string
+}
+
+// VerdictReason is one verdict with one reason that it can have.
+type VerdictReason struct {
+	Verdict, Reason string
+}
+
+// Build identifies the running binary.
+type Build struct {
+	Version, Revision, GoVersion string
+}

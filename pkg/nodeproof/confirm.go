@@ -1,0 +1,83 @@
+package nodeproof
+
+import "github.com/orphand/orphand/pkg/facts"
+
+// confirmation is what a pod's status says of its own end.
+type confirmation uint8
+
+const (
+	// unconfirmed: it does not say that the pod has ended.
+	unconfirmed confirmation = iota
+	// weak: the kubelet says that it ended but had lost sight of a container, or of all of them.
+	weak
+	// bare: it ended without any container having run, so no container tells which kubelet says so.
+	bare
+	// confirmed: every container that ran is reported terminated.
+	confirmed
+)
+
+// confirm reads a pod's status: has a kubelet said that all of its containers ended?
+//
+// The phase alone is worth nothing: PodGC, Kueue's failure recovery and people write Failed over running containers. A
+// kubelet never writes a terminal phase while its runtime reports a container running, so a terminal phase together with
+// container states that agree with it can only come from one.
+func confirm(p *facts.Pod, everRunning bool) confirmation {
+	if p.Mirror || !p.Phase.Terminal() || p.Forged() || p.AnyRunning() {
+		return unconfirmed
+	}
+	reported, lost, ended := false, false, false
+	initUnfinished := false
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		reported = reported || c.State != facts.Unreported
+		lost = lost || c.Lost
+		ended = ended || c.State == facts.Terminated && !c.Lost
+		if c.Role == facts.Init && !c.Completed {
+			initUnfinished = true
+		}
+	}
+	if !reported { // the kubelet refused the pod, or forgot its statuses when it was restarted
+		if everRunning {
+			return weak
+		}
+		return bare
+	}
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if c.Role != facts.App || c.State == facts.Terminated {
+			continue
+		}
+		never := c.State == facts.Waiting && !c.HasID && !c.HasLast
+		if !never || !initUnfinished {
+			return unconfirmed
+		}
+	}
+	switch {
+	case lost:
+		return weak
+	case !ended:
+		return bare
+	}
+	return confirmed
+}
+
+// confirmedBy says whether the containers of the status are this run's, as far as their IDs tell: known is false when the
+// status has no IDs, or this run never had any.
+func (r *Run) confirmedBy(p *facts.Pod) (yes, known bool) {
+	if len(r.IDs) == 0 {
+		return false, false
+	}
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if c.Role != facts.App || c.State != facts.Terminated || !c.HasID {
+			continue
+		}
+		known = true
+		for _, id := range r.IDs {
+			if id == c.ID {
+				yes = true
+			}
+		}
+	}
+	return yes, known
+}

@@ -1,0 +1,332 @@
+package nodeproof
+
+import (
+	"slices"
+	"time"
+
+	"github.com/orphand/orphand/pkg/facts"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Removal says how a pod's object went.
+type Removal uint8
+
+const (
+	// Present: the object is there, as far as anybody knows.
+	Present Removal = iota
+	// Deleted: the watch delivered the deletion with the final state.
+	Deleted
+	// Unseen: the object is gone, and nobody saw its final state.
+	Unseen
+)
+
+// Run is one machine on which processes of a pod may be.
+type Run struct {
+	// Node and NodeUID are the newest Node object under which the machine was known while the pod was there.
+	Node    string
+	NodeUID types.UID
+	Machine facts.Machine
+	// Boot is the boot in which the pod may have processes: the newest one seen before its termination was asked for.
+	Boot string
+	// Before says that the pod was started before any Node that was seen under its node's name existed: it ran on a
+	// machine that nobody can name.
+	Before bool
+	// Absent is since when no Node of the name was known, for a run on a node that was never seen.
+	Absent facts.Instant
+	// IDs are the containers of the pod that were reported while this was its machine. Late are those reported since
+	// the last time the machine was known for certain: they may be another machine's that took over the name.
+	IDs, Late []uint64
+	// Proof is the evidence that accounts for this run; nil while there is none.
+	Proof *Evidence
+}
+
+// History is what was seen of one pod UID, as far as the rule needs it. It is not safe for concurrent use.
+type History struct {
+	// Pod is its last known state: the final one once Removal is Deleted.
+	Pod *facts.Pod
+	// Seen is when it was first seen; BoundSeen when it was first seen bound.
+	Seen, BoundSeen facts.Instant
+	Removal         Removal
+	RemovedAt       facts.Instant
+	// Asked is when its termination, or its absence, was first seen. From then on no kubelet that starts may start it.
+	Asked facts.Instant
+	// GraceEnds is the end of the grace by the first deletionTimestamp seen. A later delete with grace 0 shortens what the
+	// API shows, not what a kubelet that nobody hears may still allow.
+	GraceEnds facts.Instant
+	// Anchored is when the node was read live after Asked: the runs are final then, and another boot or machine that
+	// appears later cannot have started the pod. Without it a watch of Nodes that lags behind the watch of pods would make
+	// the boot that runs the pod look like one that came after it.
+	Anchored facts.Instant
+	// EverRunning says that a container was once reported running.
+	EverRunning bool
+	// WeakSeen is when evidence that is only weak was first seen.
+	WeakSeen facts.Instant
+	// LateSeen is when the last container was reported whose machine is not certain.
+	LateSeen facts.Instant
+	// ConfirmSeen is when the state that looks like the kubelet's confirmation was first seen.
+	ConfirmSeen facts.Instant
+	Runs        []Run
+	// Proof is the evidence by which the pod was first said to be Gone. It latches.
+	Proof *Evidence
+}
+
+// NewHistory begins the history of a pod.
+func NewHistory(p *facts.Pod, now facts.Instant, initial bool, nodes *Nodes) *History {
+	h := &History{Seen: now}
+	h.SeePod(p, now, initial, nodes)
+	return h
+}
+
+// SeePod records a state of the pod at now. initial says that it comes from the list at the start: what it says may be
+// old, as against a change that has just happened.
+func (h *History) SeePod(p *facts.Pod, now facts.Instant, initial bool, nodes *Nodes) {
+	var before []facts.Container
+	if h.Pod != nil {
+		before = h.Pod.Containers
+	}
+	h.Pod = p
+	if h.Removal != Present {
+		h.Removal, h.RemovedAt = Present, 0 // it is there after all: the end was a lagging server's, or a lost watch's
+	}
+	h.observe(p, now, initial)
+	h.Follow(now, nodes)
+	h.attribute(p, before, now, nodes)
+}
+
+func (h *History) observe(p *facts.Pod, now facts.Instant, initial bool) {
+	if p.AnyRunning() {
+		h.EverRunning = true
+	}
+	if p.Bound() && !h.BoundSeen.Known() {
+		h.BoundSeen = now
+	}
+	if p.Terminating() && !h.GraceEnds.Known() {
+		h.ask(now)
+		h.GraceEnds = p.Deletion
+		if end := now.Add(seconds(p.Grace)); !initial && end > h.GraceEnds {
+			h.GraceEnds = end // the cluster's clock is behind ours: the later end is the safe one
+		}
+	}
+	switch confirm(p, h.EverRunning) {
+	case confirmed, bare:
+		if !h.ConfirmSeen.Known() {
+			h.ConfirmSeen = now
+		}
+		h.WeakSeen = 0
+	case weak:
+		if !h.ConfirmSeen.Known() {
+			h.ConfirmSeen = now
+		}
+		if !h.WeakSeen.Known() {
+			h.WeakSeen = now
+		}
+	}
+}
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+func (h *History) ask(now facts.Instant) {
+	if !h.Asked.Known() {
+		h.Asked = now
+	}
+}
+
+// Vanish records that the object was seen to be gone at now. final is the state that the deletion carried, nil when
+// nobody saw it.
+func (h *History) Vanish(how Removal, final *facts.Pod, now facts.Instant, nodes *Nodes) {
+	if h.Removal != Present {
+		return
+	}
+	if how == Deleted && final != nil {
+		before := h.Pod.Containers
+		h.Pod = final
+		h.observe(final, now, false)
+		h.Follow(now, nodes)
+		h.attribute(final, before, now, nodes)
+	}
+	h.Removal, h.RemovedAt = how, now
+	h.ask(now)
+	if !h.GraceEnds.Known() {
+		h.GraceEnds = now.Add(seconds(h.Pod.SpecGrace))
+	}
+	h.Follow(now, nodes)
+}
+
+// startedBefore says whether the pod was on a node of this name before this Node object existed.
+func (h *History) startedBefore(node *facts.Node) bool {
+	at := h.Pod.Scheduled
+	if !at.Known() || h.Pod.Started.Known() && h.Pod.Started < at {
+		at = h.Pod.Started
+	}
+	return at.Known() && node.Created.Known() && at < node.Created
+}
+
+// Follow brings the runs up to date with what is known of the nodes.
+//
+// Until the runs are anchored, every machine and boot that has the name of the pod's node may have started the pod, and
+// becomes a run, or the boot of one: the watch of pods and that of Nodes are not in step, so the order in which two of
+// their events arrive says nothing about which came first.
+func (h *History) Follow(now facts.Instant, nodes *Nodes) {
+	if !h.Pod.Bound() || !nodes.Readable {
+		return
+	}
+	for i := range h.Runs {
+		h.Runs[i].follow(nodes)
+	}
+	in := nodes.Current(h.Pod.Node)
+	if in != nil {
+		h.mayRunOn(in.Node)
+	}
+	if n := nodes.Newest(h.Pod.Node); n != nil && (in == nil || n != in.Node) {
+		h.mayRunOn(n)
+	}
+	if l, ok := nodes.Live(h.Pod.Node); ok && h.Asked.Known() && l.At >= h.Asked {
+		if !h.Anchored.Known() {
+			if l.Node != nil {
+				h.mayRunOn(l.Node)
+			}
+			h.Anchored = l.At
+		}
+	}
+	if l, ok := nodes.Live(h.Pod.Node); ok && h.LateSeen.Known() && l.At >= h.LateSeen {
+		h.settleLate(l)
+	}
+	if len(h.Runs) == 0 && in == nil {
+		h.Runs = append(h.Runs, Run{Node: h.Pod.Node, Absent: now})
+	}
+}
+
+// follow finds the machine again under another Node: that one is then the pod's node.
+func (r *Run) follow(nodes *Nodes) {
+	if r.NodeUID == "" || !r.Machine.Known() {
+		return
+	}
+	own := nodes.Instance(r.NodeUID)
+	if own != nil && !own.Deleted.Known() && own.Node.MachineID() == r.Machine {
+		return
+	}
+	if in := nodes.sighted(r.Machine, r.NodeUID); in != nil && in.Node.Boot == r.Boot {
+		r.Node, r.NodeUID = in.Node.Name, in.Node.UID
+	}
+}
+
+func (h *History) mayRunOn(node *facts.Node) {
+	if h.Anchored.Known() {
+		return
+	}
+	m := node.MachineID()
+	for i := range h.Runs {
+		r := &h.Runs[i]
+		same := r.Machine == m ||
+			r.Machine.OfNode(node.UID) || // the Node has only now told what its machine is
+			m.OfNode(node.UID) && r.NodeUID == node.UID || // or tells it no more
+			m.OfNode(node.UID) && node.Boot != "" && r.Boot == node.Boot // a boot ID is one machine's
+		switch {
+		case same:
+			if !m.OfNode(node.UID) {
+				r.Machine = m
+			}
+			if node.Boot != "" {
+				r.Boot = node.Boot
+			}
+			r.Node, r.NodeUID = node.Name, node.UID
+			return
+		case r.NodeUID == "" && !r.Before && !h.startedBefore(node):
+			// Bound before its Node was seen, and the Node is old enough to be the one.
+			r.Node, r.NodeUID, r.Machine, r.Boot, r.Absent = node.Name, node.UID, m, node.Boot, 0
+			return
+		}
+	}
+	if len(h.Runs) == 0 && h.startedBefore(node) {
+		h.Runs = append(h.Runs, Run{Node: node.Name, Before: true})
+	} else if len(h.Runs) == 1 && h.Runs[0].NodeUID == "" && !h.Runs[0].Before {
+		h.Runs[0].Before, h.Runs[0].Absent = true, 0
+	}
+	h.Runs = append(h.Runs, Run{Node: node.Name, NodeUID: node.UID, Machine: m, Boot: node.Boot})
+}
+
+// attribute remembers on which machine the reported containers are: the newest run's, except those that a pod started
+// before its Node existed had from before.
+//
+// A container that replaces another one, or that is first reported long after the pod was bound, is only provisionally
+// that machine's (Late): another machine may have taken over the node's name while the watch of Nodes lagged, and its
+// kubelet's word on its own container says nothing of the first machine's.
+func (h *History) attribute(p *facts.Pod, before []facts.Container, now facts.Instant, nodes *Nodes) {
+	if len(h.Runs) == 0 {
+		return
+	}
+	last := &h.Runs[len(h.Runs)-1]
+	doubt := len(last.Late) > 0 || acknowledgedLate(p)
+	for i := range p.Containers {
+		if i < len(before) && before[i].HasID && before[i].ID != p.Containers[i].ID {
+			doubt = true
+		}
+	}
+	node := nodes.Newest(p.Node)
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if !c.HasID || h.knows(c.ID) {
+			continue
+		}
+		switch first := &h.Runs[0]; {
+		case first.Before && (node == nil || c.Started.Known() && c.Started < node.Created):
+			first.IDs = append(first.IDs, c.ID)
+		case doubt:
+			last.Late = append(last.Late, c.ID)
+			h.LateSeen = now
+		default:
+			last.IDs = append(last.IDs, c.ID)
+		}
+	}
+}
+
+// acknowledgedLate says whether the kubelet that acknowledged the pod did so later than the one that it was given to
+// would have: a kubelet takes a pod within a second or two, before it pulls an image.
+func acknowledgedLate(p *facts.Pod) bool {
+	return p.Started.Known() && p.Scheduled.Known() && p.Started.Sub(p.Scheduled) > 5*time.Second
+}
+
+func (h *History) knows(id uint64) bool {
+	for i := range h.Runs {
+		if slices.Contains(h.Runs[i].IDs, id) || slices.Contains(h.Runs[i].Late, id) {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *History) late() bool {
+	for i := range h.Runs {
+		if len(h.Runs[i].Late) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// settleLate decides whose the late containers are, by a live read: those of the machine that has the name now.
+func (h *History) settleLate(l Live) {
+	for i := range h.Runs {
+		r := &h.Runs[i]
+		if len(r.Late) == 0 || l.Node == nil {
+			continue
+		}
+		late := r.Late
+		r.Late = nil
+		h.LateSeen = 0
+		if l.Node.MachineID() == r.Machine {
+			r.IDs = append(r.IDs, late...)
+			continue
+		}
+		for j := range h.Runs {
+			if h.Runs[j].Machine == l.Node.MachineID() {
+				h.Runs[j].IDs = append(h.Runs[j].IDs, late...)
+				late = nil
+			}
+		}
+		if late != nil {
+			h.Runs = append(h.Runs, Run{Node: l.Node.Name, NodeUID: l.Node.UID, Machine: l.Node.MachineID(), Boot: l.Node.Boot, IDs: late})
+		}
+		return
+	}
+}

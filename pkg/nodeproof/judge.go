@@ -1,0 +1,420 @@
+package nodeproof
+
+import (
+	"github.com/orphand/orphand/pkg/facts"
+)
+
+// Judge says whether processes of the pod may be running, by what was seen of it and of the nodes, at now. It changes
+// nothing: Latch keeps its word.
+func Judge(h *History, nodes *Nodes, o Options, now facts.Instant) Judgement {
+	j := judgement{h: h, nodes: nodes, o: o, now: now}
+	j.judge()
+	return j.Judgement
+}
+
+// Latch keeps what a judgement found: evidence for one of several machines, and the proof that the pod is Gone. What was
+// once proven stays proven when the taint or the Node that proved it is gone a minute later.
+func (h *History) Latch(j Judgement) {
+	for i := range h.Runs {
+		r := &h.Runs[i]
+		for k := range j.Evidence {
+			e := j.Evidence[k]
+			if r.Proof == nil && e.Machine == r.Machine && e.Boot == r.Boot {
+				r.Proof = &e
+			}
+		}
+	}
+	if e, ok := j.Proof(); ok && h.Proof == nil {
+		h.Proof = &e
+	}
+}
+
+type judgement struct {
+	Judgement
+	h     *History
+	nodes *Nodes
+	o     Options
+	now   facts.Instant
+}
+
+func (j *judgement) judge() {
+	h := j.h
+	p := h.Pod
+	if h.Proof != nil {
+		j.Verdict, j.Reason, j.Evidence = Gone, h.Proof.Reason, []Evidence{*h.Proof}
+		return
+	}
+	if a, ok := j.nodes.Attested(p.UID); ok {
+		j.gone(Evidence{Reason: Attested, Source: p.Ref(), At: j.now, By: a.By, Note: a.Reason})
+		return
+	}
+	if !p.Bound() {
+		switch {
+		case p.Terminating(), h.Removal == Deleted:
+			// Binding is refused once a deletionTimestamp is set, so this state is final.
+			j.gone(Evidence{Reason: NeverStarted, Source: p.Ref(), At: j.now})
+		case h.Removal == Unseen:
+			j.set(Unproven, RemovedUnseen)
+		default:
+			j.set(Alive, Pending)
+		}
+		return
+	}
+	if !j.nodes.Readable {
+		j.set(Alive, NodesUnreadable)
+		return
+	}
+	unaccounted := 0
+	for i := range h.Runs {
+		r := &h.Runs[i]
+		if r.Proof != nil {
+			j.Evidence = append(j.Evidence, *r.Proof)
+		}
+	}
+	for i := range h.Runs {
+		r := &h.Runs[i]
+		if r.Proof != nil {
+			continue
+		}
+		if e, ok := j.prove(i); ok {
+			e.Machine, e.Boot, e.At = r.Machine, r.Boot, j.now
+			j.Evidence = append(j.Evidence, e)
+			continue
+		}
+		unaccounted++
+	}
+	if len(h.Runs) > 0 && unaccounted == 0 {
+		j.Verdict, j.Reason = Gone, j.Evidence[len(j.Evidence)-1].Reason
+		j.Need, j.NeedFrom, j.Recheck = "", 0, 0
+		return
+	}
+	j.anchor()
+	j.doubt()
+}
+
+func (j *judgement) set(v Verdict, r Reason) { j.Verdict, j.Reason = v, r }
+
+func (j *judgement) gone(e Evidence) {
+	j.set(Gone, e.Reason)
+	j.Evidence = []Evidence{e}
+}
+
+// recheck asks to be judged again at t if that is still to come, and says whether t has come.
+func (j *judgement) due(t facts.Instant) bool {
+	if j.now >= t {
+		return true
+	}
+	if !j.Recheck.Known() || t < j.Recheck {
+		j.Recheck = t
+	}
+	return false
+}
+
+// read is the live read of the named node, if there was one no earlier than from; else it asks for one.
+func (j *judgement) read(name string, from facts.Instant) (Live, bool) {
+	if l, ok := j.nodes.Live(name); ok && l.At >= from {
+		return l, true
+	}
+	if j.Need == "" {
+		j.Need, j.NeedFrom = name, from
+	}
+	return Live{}, false
+}
+
+// anchor asks for the live read that fixes which machines and boots may have started the pod.
+func (j *judgement) anchor() {
+	h := j.h
+	if !h.Asked.Known() || h.Anchored.Known() {
+		return
+	}
+	n := j.nodes.Newest(h.Pod.Node)
+	if h.Removal != Present || n == nil || !n.Heard() || j.due(h.Asked.Add(anchorDelay)) {
+		j.read(h.Pod.Node, h.Asked)
+	}
+}
+
+// prove looks for evidence that no process of the pod is running on the machine of one run.
+func (j *judgement) prove(i int) (Evidence, bool) {
+	r := &j.h.Runs[i]
+	if e, ok := j.kubeletConfirmed(i); ok {
+		return e, true
+	}
+	if a, ok := j.nodes.Attested(r.NodeUID); ok && j.h.Asked.Known() {
+		return Evidence{Reason: Attested, Source: nodeRef(r), By: a.By, Note: a.Reason}, true
+	}
+	// Evidence of the node counts only for a pod that nobody will start again: any other may be started by whoever owns
+	// the node's name next. And only once it is certain which machine and boot ran it.
+	if r.Before || j.h.Pod.Mirror || !j.h.Asked.Known() || !j.h.Anchored.Known() {
+		return Evidence{}, false
+	}
+	if e, ok := j.nodeRebooted(r); ok {
+		return e, true
+	}
+	if e, ok := j.outOfService(r); ok {
+		return e, true
+	}
+	return j.nodeDeleted(r)
+}
+
+func nodeRef(r *Run) facts.Ref { return facts.Ref{Kind: facts.KindNode, Name: r.Node, UID: r.NodeUID} }
+
+// kubeletConfirmed: the kubelet of the machine that the pod ran on says that all of its containers ended.
+func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
+	h := j.h
+	r := &h.Runs[i]
+	p := h.Pod
+	e := Evidence{Reason: KubeletConfirmed, Source: p.Ref()}
+	c := confirm(p, h.EverRunning)
+	if c == unconfirmed {
+		return e, false
+	}
+	if h.late() {
+		// Which machine's are the containers that ended? Follow sorts them out by this read.
+		j.read(p.Node, h.LateSeen)
+		return e, false
+	}
+	if c == confirmed {
+		if yes, known := r.confirmedBy(p); known {
+			return e, yes
+		}
+	}
+	if r.Before || i != len(h.Runs)-1 {
+		return e, false // the status is another machine's word
+	}
+	n := j.nodes.Newest(p.Node)
+	if c == confirmed {
+		switch {
+		case n == nil:
+			// The Node went after its kubelet had spoken, or was never seen: only the one that ran the pod could tell how
+			// its containers ended.
+			return e, r.NodeUID == "" || h.gone(j.nodes, r) > h.ConfirmSeen
+		default:
+			return e, n.MachineID() == r.Machine
+		}
+	}
+	if n == nil {
+		return e, false
+	}
+	if n.MachineID() == r.Machine && r.Boot != "" && n.Boot != "" && n.Boot != r.Boot && h.Anchored.Known() {
+		return e, false // nodeRebooted says so, and says it better
+	}
+	from := h.ConfirmSeen
+	if c == weak {
+		in := j.nodes.Current(p.Node)
+		if in == nil || !in.ReadySince.Known() {
+			return e, false
+		}
+		from = max(h.WeakSeen, in.ReadySince).Add(j.o.WeakEvidenceDelay)
+		if !j.due(from) {
+			return e, false
+		}
+		e.Weak = true
+	}
+	l, ok := j.read(p.Node, from)
+	if !ok || l.Node == nil || l.Node.MachineID() != r.Machine || !l.Node.Heard() || c == weak && l.Node.Ready != facts.ReadyTrue {
+		return e, false
+	}
+	return e, true
+}
+
+// gone is when the Node of a run was first known to be gone.
+func (h *History) gone(nodes *Nodes, r *Run) facts.Instant {
+	if in := nodes.Instance(r.NodeUID); in != nil {
+		return in.Deleted
+	}
+	return r.Absent
+}
+
+// nodeRebooted: the machine runs another boot of its kernel than the one that ran the pod, and by then nobody could
+// start the pod again.
+func (j *judgement) nodeRebooted(r *Run) (Evidence, bool) {
+	if r.Boot == "" || r.Machine.OfNode(r.NodeUID) {
+		return Evidence{}, false
+	}
+	in := j.nodes.sighted(r.Machine, "")
+	if in == nil || in.Node.Boot == "" || in.Node.Boot == r.Boot {
+		return Evidence{}, false
+	}
+	e := Evidence{Reason: NodeRebooted, Source: in.Node.Ref(), Note: "boot " + in.Node.Boot + " follows " + r.Boot}
+	l, ok := j.read(in.Node.Name, max(j.h.Asked, in.BootSeen))
+	if !ok || l.Node == nil {
+		return e, false
+	}
+	return e, l.Node.MachineID() == r.Machine && l.Node.Boot != "" && l.Node.Boot != r.Boot
+}
+
+// outOfService: a person, or a program that fences machines, says by the taint that this machine is off.
+func (j *judgement) outOfService(r *Run) (Evidence, bool) {
+	in := j.nodes.Instance(r.NodeUID)
+	if in == nil || in.Deleted.Known() || !in.TaintSeen.Known() || in.TaintStale || in.Node.Ready == facts.ReadyTrue || !r.on(in.Node) {
+		return Evidence{}, false
+	}
+	if other := j.nodes.sighted(r.Machine, r.NodeUID); other != nil && r.same(other.Node) {
+		return Evidence{}, false // the machine is up under another name
+	}
+	e := Evidence{Reason: OutOfService, Source: in.Node.Ref(), By: in.Node.TaintedBy}
+	if j.startedAfterTaint(in.TaintSeen, in.Node) {
+		return e, false
+	}
+	l, ok := j.read(in.Node.Name, max(j.h.Asked, in.TaintSeen))
+	if !ok || l.Node == nil || l.Node.UID != r.NodeUID {
+		return e, false
+	}
+	return e, l.Node.OutOfService && l.Node.Ready != facts.ReadyTrue && r.on(l.Node) && !j.startedAfterTaint(in.TaintSeen, l.Node)
+}
+
+// startedAfterTaint: a taint that is older than the pod vouches for an outage that was over when the pod started.
+func (j *judgement) startedAfterTaint(seen facts.Instant, n *facts.Node) bool {
+	p := j.h.Pod
+	start := p.Started
+	if !start.Known() {
+		start = p.Scheduled
+	}
+	if !start.Known() {
+		start = j.h.BoundSeen
+		return start > seen
+	}
+	return start > seen || n.TaintedAt.Known() && n.TaintedAt < start
+}
+
+// on says whether the node is the run's machine, in the run's boot as far as that is known.
+func (r *Run) on(n *facts.Node) bool {
+	return n.UID == r.NodeUID && n.MachineID() == r.Machine && (r.Boot == "" || n.Boot == "" || r.Boot == n.Boot)
+}
+
+// nodeDeleted: the Node object that stood for the machine is gone for good, and the machine has not been seen since.
+func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
+	h := j.h
+	e := Evidence{Reason: NodeDeleted, Source: nodeRef(r)}
+	var since facts.Instant
+	ready := true // a Node that was never seen may have been
+	if in := j.nodes.Instance(r.NodeUID); in != nil {
+		if !in.Deleted.Known() || in.Node.MachineID() != r.Machine {
+			return e, false
+		}
+		since, ready = in.Deleted, in.ReadyAtEnd
+	} else {
+		since = r.Absent
+	}
+	if !since.Known() {
+		return e, false
+	}
+	if r.NodeUID != "" && j.returned(r) != nil {
+		return e, false
+	}
+	from := max(since.Add(j.o.NodeDeletionQuarantine), h.Asked)
+	if ready {
+		from = max(from, h.GraceEnds)
+	}
+	if !j.due(from) {
+		return e, false
+	}
+	l, ok := j.read(r.Node, from)
+	if !ok {
+		return e, false
+	}
+	if l.Node == nil {
+		return e, true
+	}
+	return e, r.NodeUID != "" && l.Node.UID != r.NodeUID && !r.same(l.Node)
+}
+
+// returned is the Node under which the run's machine is known now, in the same boot.
+func (j *judgement) returned(r *Run) *Instance {
+	if in := j.nodes.sighted(r.Machine, ""); in != nil && r.same(in.Node) {
+		return in
+	}
+	return nil
+}
+
+// same says whether the node is the run's machine in the same boot, by machine, or by boot ID where a node does not tell
+// its machine.
+func (r *Run) same(n *facts.Node) bool {
+	if n.Boot != "" && n.Boot == r.Boot {
+		return true
+	}
+	return n.MachineID() == r.Machine && (n.Boot == "" || r.Boot == "")
+}
+
+// doubt gives the verdict and the reason of a pod that is not proven to be gone.
+func (j *judgement) doubt() {
+	h := j.h
+	switch h.Removal {
+	case Unseen:
+		j.set(Unproven, RemovedUnseen)
+		return
+	case Deleted:
+		j.set(Unproven, RemovedUnconfirmed)
+		return
+	}
+	n := j.nodes.Newest(h.Pod.Node)
+	if n == nil && len(h.Runs) > 0 {
+		// The machine may be back under another name: that Node is then the pod's node.
+		n = j.nodes.Newest(h.Runs[len(h.Runs)-1].Node)
+	}
+	if n == nil {
+		j.set(Unproven, NodeDeleted)
+		return
+	}
+	if n.Heard() && j.reportsRunning(n) {
+		j.alive()
+		return
+	}
+	for i := range h.Runs {
+		r := &h.Runs[i]
+		if r.Proof == nil && !j.accounted(r) && (r.Before || r.Machine != n.MachineID() && !r.Machine.OfNode(n.UID)) {
+			j.set(Unproven, NodeReplaced)
+			return
+		}
+	}
+	if !n.Heard() {
+		j.set(Unproven, NodeUnreachable)
+		return
+	}
+	j.alive()
+}
+
+func (j *judgement) alive() {
+	if j.h.Asked.Known() {
+		j.set(Alive, Terminating)
+	} else {
+		j.set(Alive, Running)
+	}
+}
+
+func (j *judgement) accounted(r *Run) bool {
+	for i := range j.Evidence {
+		if j.Evidence[i].Machine == r.Machine && j.Evidence[i].Boot == r.Boot {
+			return true
+		}
+	}
+	return false
+}
+
+// reportsRunning says whether the kubelet of this node itself reports a container of the pod as running: a status that
+// was left by another machine is nobody's report.
+func (j *judgement) reportsRunning(n *facts.Node) bool {
+	h := j.h
+	if !h.Pod.AnyRunning() || len(h.Runs) == 0 {
+		return false
+	}
+	last := &h.Runs[len(h.Runs)-1]
+	if last.Machine != n.MachineID() {
+		return false
+	}
+	if len(h.Runs) == 1 {
+		return true
+	}
+	for i := range h.Pod.Containers {
+		c := &h.Pod.Containers[i]
+		if c.State != facts.Running || !c.HasID {
+			continue
+		}
+		for _, id := range append(last.IDs, last.Late...) {
+			if id == c.ID {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,232 @@
+package nodeproof
+
+import (
+	"github.com/orphand/orphand/pkg/facts"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// Instance is one Node object, by UID, and what was seen of it.
+type Instance struct {
+	// Node is its last known state in the watch stream.
+	Node *facts.Node
+	// Seen is when the instance was first seen; BootSeen when its present boot was.
+	Seen, BootSeen facts.Instant
+	// ReadySince is since when it has been seen Ready without a break; unknown while it is not Ready.
+	ReadySince facts.Instant
+	// TaintSeen is when the out-of-service taint was first seen; unknown while it is not there. TaintStale says that it
+	// was set before this outage and counts for nothing until it is removed and set again.
+	TaintSeen  facts.Instant
+	TaintStale bool
+	// Deleted is when it was first known to be gone; ReadyAtEnd whether it was Ready when last seen.
+	Deleted    facts.Instant
+	ReadyAtEnd bool
+}
+
+// Live is one live read of a node by name.
+type Live struct {
+	At facts.Instant
+	// Node is nil when the API server said that there is none.
+	Node *facts.Node
+}
+
+// Nodes is the memory of what became of nodes. It is not safe for concurrent use.
+type Nodes struct {
+	// Readable is false while orphand may not read Nodes at all.
+	Readable bool
+
+	current  map[string]*Instance
+	byUID    map[types.UID]*Instance
+	machines map[facts.Machine]map[types.UID]*Instance
+	live     map[string]Live
+	attested map[types.UID]Attestation
+}
+
+// NewNodes makes an empty memory of readable nodes.
+func NewNodes() *Nodes {
+	return &Nodes{
+		Readable: true,
+		current:  map[string]*Instance{},
+		byUID:    map[types.UID]*Instance{},
+		machines: map[facts.Machine]map[types.UID]*Instance{},
+		live:     map[string]Live{},
+		attested: map[types.UID]Attestation{},
+	}
+}
+
+// See records a state of a Node from the watch stream, at now. It says whether a judgement may change by it.
+func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
+	if old := n.current[node.Name]; old != nil && old.Node.UID != node.UID {
+		n.end(old, now)
+	}
+	in := n.byUID[node.UID]
+	if in == nil {
+		in = &Instance{Node: node, Seen: now, BootSeen: now}
+		n.byUID[node.UID] = in
+		n.current[node.Name] = in
+		n.remember(in)
+		// A taint that stands at first sight is of this outage unless the object tells otherwise: the outage began with
+		// the last transition of Ready, and a taint set before it vouches for an earlier one.
+		if node.OutOfService {
+			in.TaintSeen = now
+			in.TaintStale = node.Ready == facts.ReadyTrue ||
+				node.TaintedAt.Known() && node.ReadySince.Known() && node.TaintedAt < node.ReadySince
+		}
+		if node.Ready == facts.ReadyTrue {
+			in.ReadySince = now
+		}
+		return true
+	}
+	if in.Deleted.Known() { // a relist from a server that lags, or the end was a mistake: it is there
+		in.Deleted = 0
+		n.current[node.Name] = in
+		n.remember(in)
+		changed = true
+	}
+	old := in.Node
+	in.Node = node
+	if old.MachineID() != node.MachineID() || old.Boot != node.Boot {
+		n.forget(old.MachineID(), node.UID)
+		n.remember(in)
+		in.BootSeen = now
+		changed = true
+	}
+	switch {
+	case !node.OutOfService:
+		in.TaintSeen, in.TaintStale = 0, false
+	case !old.OutOfService:
+		in.TaintSeen, in.TaintStale = now, node.Ready == facts.ReadyTrue
+	case node.Ready == facts.ReadyTrue:
+		in.TaintStale = true // the node came back with it: it vouches for the outage that is over
+	}
+	switch {
+	case node.Ready != facts.ReadyTrue:
+		in.ReadySince = 0
+	case !in.ReadySince.Known():
+		in.ReadySince = now
+	}
+	return changed || old.Ready != node.Ready || old.Unreachable != node.Unreachable ||
+		old.OutOfService != node.OutOfService || old.Deleting != node.Deleting
+}
+
+// End records that the Node with the given name, and UID unless that is empty, was seen to be gone at now.
+func (n *Nodes) End(name string, uid types.UID, now facts.Instant) {
+	if in := n.current[name]; in != nil && (uid == "" || in.Node.UID == uid) {
+		n.end(in, now)
+	}
+}
+
+func (n *Nodes) end(in *Instance, now facts.Instant) {
+	if in.Deleted.Known() {
+		return
+	}
+	in.Deleted = now
+	in.ReadyAtEnd = in.Node.Ready == facts.ReadyTrue
+	n.forget(in.Node.MachineID(), in.Node.UID)
+	if n.current[in.Node.Name] == in {
+		delete(n.current, in.Node.Name)
+	}
+}
+
+func (n *Nodes) remember(in *Instance) {
+	m := in.Node.MachineID()
+	if n.machines[m] == nil {
+		n.machines[m] = map[types.UID]*Instance{}
+	}
+	n.machines[m][in.Node.UID] = in
+}
+
+func (n *Nodes) forget(m facts.Machine, uid types.UID) {
+	delete(n.machines[m], uid)
+	if len(n.machines[m]) == 0 {
+		delete(n.machines, m)
+	}
+}
+
+// SeeLive records a live read of the named node: node is nil when there is none.
+func (n *Nodes) SeeLive(name string, node *facts.Node, now facts.Instant) {
+	n.live[name] = Live{At: now, Node: node}
+}
+
+// Live is the last live read of the named node.
+func (n *Nodes) Live(name string) (Live, bool) {
+	l, ok := n.live[name]
+	return l, ok
+}
+
+// Current is the instance that has the name in the watch stream, nil when none has.
+func (n *Nodes) Current(name string) *Instance { return n.current[name] }
+
+// Instance is the instance with the UID, gone or not, nil when it was never seen.
+func (n *Nodes) Instance(uid types.UID) *Instance { return n.byUID[uid] }
+
+// Newest is the newest known state of the named node: of the watch stream and the last live read, the one with the
+// newer resourceVersion. It is nil when there is no such node.
+func (n *Nodes) Newest(name string) *facts.Node {
+	var stream *facts.Node
+	if in := n.current[name]; in != nil {
+		stream = in.Node
+	}
+	l, ok := n.live[name]
+	switch {
+	case !ok:
+		return stream
+	case l.Node == nil:
+		// Read as absent: what the stream holds stands only if it was first seen after that read.
+		if in := n.current[name]; in != nil && in.Seen > l.At {
+			return stream
+		}
+		return nil
+	case stream == nil:
+		if in := n.byUID[l.Node.UID]; in != nil && in.Deleted >= l.At {
+			return nil
+		}
+		return l.Node
+	case newer(l.Node.ResourceVersion, stream.ResourceVersion):
+		return l.Node
+	}
+	return stream
+}
+
+func newer(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && c > 0
+}
+
+// Attest records a person's word for a Node or pod UID.
+func (n *Nodes) Attest(uid types.UID, a Attestation) { n.attested[uid] = a }
+
+// Unattest takes a word back.
+func (n *Nodes) Unattest(uid types.UID) { delete(n.attested, uid) }
+
+// Attested is a person's word for a Node or pod UID.
+func (n *Nodes) Attested(uid types.UID) (Attestation, bool) {
+	a, ok := n.attested[uid]
+	return a, ok && uid != ""
+}
+
+// sighted finds a Node, other than the one with UID not, under which the machine is known now.
+func (n *Nodes) sighted(m facts.Machine, not types.UID) *Instance {
+	var found *Instance
+	for uid, in := range n.machines[m] {
+		if uid != not && (found == nil || in.BootSeen > found.BootSeen || in.BootSeen == found.BootSeen && uid < found.Node.UID) {
+			found = in
+		}
+	}
+	return found
+}
+
+// Prune forgets instances that are gone since before the given time and that keep does not want, and the live reads
+// older than that. What no pod ran on can prove nothing.
+func (n *Nodes) Prune(before facts.Instant, keep func(types.UID) bool) {
+	for uid, in := range n.byUID {
+		if in.Deleted.Known() && in.Deleted < before && !keep(uid) {
+			delete(n.byUID, uid)
+		}
+	}
+	for name, l := range n.live {
+		if l.At < before {
+			delete(n.live, name)
+		}
+	}
+}

@@ -121,3 +121,20 @@ func group(apiVersion string) string {
 	}
 	return ""
 }
+
+// Record is any of the records that a store holds.
+type Record interface {
+	metav1.ObjectMetaAccessor
+	// Identity is the record's own metadata, shared and not to be changed.
+	Identity() *Meta
+}
+
+// Identity satisfies Record.
+func (m *Meta) Identity() *Meta { return m }
+
+var (
+	_ Record = (*Pod)(nil)
+	_ Record = (*Node)(nil)
+	_ Record = (*TrainJob)(nil)
+	_ Record = (*Object)(nil)
+)

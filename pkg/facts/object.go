@@ -34,7 +34,8 @@ type Object struct {
 	JobSetUID  types.UID
 	// RestartAttempt is JobSet's label on a Job.
 	RestartAttempt string
-	Suspended      bool
+	// Suspended and Finished are a JobSet's: it is to be suspended, it has a terminal condition.
+	Suspended, Finished bool
 	Keep           bool
 	// Labels are kept for runtime copies only: they tell the adapter's copies from an administrator's runtimes.
 	Labels map[string]string
@@ -76,5 +77,7 @@ func FromMeta(group, kind string, o metav1.Object) *Object {
 func FromJobSet(o *jobset.JobSet) *Object {
 	r := FromMeta(jobset.GroupVersion.Group, KindJobSet, o)
 	r.Suspended = o.Spec.Suspend != nil && *o.Spec.Suspend
+	r.Finished = condition(o.Status.Conditions, string(jobset.JobSetCompleted)) != nil ||
+		condition(o.Status.Conditions, string(jobset.JobSetFailed)) != nil
 	return r
 }

@@ -230,3 +230,14 @@ func (n *Nodes) Prune(before facts.Instant, keep func(types.UID) bool) {
 		}
 	}
 }
+
+// Sighted lists the Nodes under which the machine is known now in the given boot.
+func (n *Nodes) Sighted(m facts.Machine, boot string) []*Instance {
+	var list []*Instance
+	for _, in := range n.machines[m] {
+		if in.Node.Boot == boot {
+			list = append(list, in)
+		}
+	}
+	return list
+}

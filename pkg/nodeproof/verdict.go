@@ -125,3 +125,21 @@ func (j Judgement) Proof() (Evidence, bool) {
 	}
 	return j.Evidence[len(j.Evidence)-1], true
 }
+
+// Describe says in one phrase what the evidence is, for a log line.
+func (e Evidence) Describe() string {
+	s := e.Source.String()
+	if e.Source.UID != "" {
+		s += "@" + string(e.Source.UID)
+	}
+	if e.By != "" {
+		s += " by " + e.By
+	}
+	if e.Note != "" {
+		s += ": " + e.Note
+	}
+	if e.Weak {
+		s += " (weak)"
+	}
+	return s
+}

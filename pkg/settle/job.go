@@ -1,0 +1,207 @@
+package settle
+
+import (
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/nodeproof"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// State is what a job has come to.
+type State string
+
+// The states.
+const (
+	Active    State = "Active"
+	Finished  State = "Finished"
+	Deleting  State = "Deleting"
+	Elsewhere State = "Elsewhere" // it runs in another cluster: nothing can be known of its processes here
+	Unproven  State = "Unproven"  // gone, and at least one pod is Unproven
+	Settling  State = "Settling"  // gone, and something is Alive, or could start, or the quiet is not over
+	Settled   State = "Settled"   // safe to run again
+	Cleared   State = "Cleared"   // settled, and nothing is left
+)
+
+// States lists every state.
+func States() []State {
+	return []State{Active, Finished, Deleting, Elsewhere, Unproven, Settling, Settled, Cleared}
+}
+
+// Over says whether no process of the job can be running or start: Settled or Cleared.
+func (s State) Over() bool { return s == Settled || s == Cleared }
+
+// job is one TrainJob incarnation and what was seen of it.
+type job struct {
+	key facts.JobKey
+	// trainJob is its last known state; nil when it was never seen.
+	trainJob *facts.TrainJob
+	present  bool
+	// seen is when anything of the job was first seen; gone is when its TrainJob was first seen to be gone, unknown while
+	// it is there; sure says that a live read agreed; known that a live read or the watch has told at all.
+	seen, gone facts.Instant
+	sure       bool
+	// initial says that the TrainJob was there when orphand started; finished that it, or a JobSet of it, was once.
+	initial, finished bool
+	// objects are the remains that are there, other than pods; jobSets those it ever had, in order of arrival.
+	objects map[types.UID]*facts.Object
+	jobSets []arrival
+	pods    map[types.UID]*pod
+	// live are the pods that are not Gone, ranks the same by rank, and executions counts them by execution.
+	live       map[types.UID]*pod
+	ranks      map[rank]map[types.UID]*pod
+	executions map[execution]int
+	// succeeded names the pod of each rank that ended well; rankSeen is when pods of a rank arrived lately.
+	succeeded map[rank]types.UID
+	rankSeen  map[rank][]facts.Instant
+	// dirty are the pods to be judged again, and podDue is when the first of the others is.
+	dirty  map[types.UID]*pod
+	podDue facts.Instant
+	counts map[nodeproof.Verdict]int
+	state  State
+	// settled is when it was last said to be over, cleared when nothing was left.
+	settled, cleared facts.Instant
+	// extra are the remains of unwatched kinds by the last live look; looked says that there was one since anything
+	// arrived, lookAt when the next is due, and looks how many there were.
+	extra  []*facts.Object
+	looked bool
+	lookAt facts.Instant
+	looks  int
+	// touched are the ranks to be looked at.
+	touched map[rank]bool
+}
+
+// arrival is a JobSet of a job.
+type arrival struct {
+	uid types.UID
+	at  facts.Instant
+	// again says that it came when the job's work should have been over.
+	again bool
+}
+
+// execution is one attempt of one JobSet at the job's work.
+type execution struct {
+	jobSet  types.UID
+	attempt string
+}
+
+// rank is one part of the work: a completion index of one Job.
+type rank struct {
+	job   types.UID
+	index string
+}
+
+// pod is one pod UID of a job.
+type pod struct {
+	h      *nodeproof.History
+	job    *job
+	said   nodeproof.Pair // the verdict that was last told
+	saidAt facts.Instant
+	// unprovenSince is when it last became Unproven.
+	unprovenSince facts.Instant
+	due           facts.Instant
+	// event is when the event arrived that may change the verdict; unknown when it was judged since.
+	event   facts.Instant
+	initial bool
+	// check says that a filtered watch no longer selects it and a live read must tell whether it is there.
+	check bool
+	// unselected says that its changes are no longer delivered.
+	unselected bool
+	// forced says that its object went while it was not Gone.
+	forced bool
+	// tallied is the verdict under which its job counts it.
+	tallied nodeproof.Verdict
+	machine []facts.Machine
+	// next is the newest judgement, and judged says that nothing has changed since.
+	next   nodeproof.Judgement
+	judged bool
+}
+
+func (p *pod) execution() execution {
+	return execution{jobSet: p.h.Pod.JobSetUID, attempt: p.h.Pod.RestartAttempt}
+}
+
+func (p *pod) rank() (rank, bool) {
+	r := rank{job: p.h.Pod.JobUID, index: p.h.Pod.Index}
+	return r, r.job != "" && r.index != ""
+}
+
+func (p *pod) ranOn(node types.UID) bool {
+	for i := range p.h.Runs {
+		if p.h.Runs[i].NodeUID == node {
+			return true
+		}
+	}
+	return false
+}
+
+func newJob(key facts.JobKey, now facts.Instant) *job {
+	return &job{
+		key:        key,
+		seen:       now,
+		objects:    map[types.UID]*facts.Object{},
+		pods:       map[types.UID]*pod{},
+		live:       map[types.UID]*pod{},
+		dirty:      map[types.UID]*pod{},
+		counts:     map[nodeproof.Verdict]int{},
+		ranks:      map[rank]map[types.UID]*pod{},
+		executions: map[execution]int{},
+		succeeded:  map[rank]types.UID{},
+		rankSeen:   map[rank][]facts.Instant{},
+		touched:    map[rank]bool{},
+	}
+}
+
+// couldStart says whether a remain is there that a controller may still make pods from.
+func (j *job) couldStart() bool {
+	for _, o := range j.objects {
+		if (o.Kind == facts.KindJobSet || o.Kind == facts.KindJob) && !o.Terminating() {
+			return true
+		}
+	}
+	return false
+}
+
+// left counts the remains that are there, as far as the watches tell.
+func (j *job) left() int {
+	n := len(j.objects)
+	for _, p := range j.pods {
+		if p.h.Removal == nodeproof.Present {
+			n++
+		}
+	}
+	return n
+}
+
+// decide gives the state of a job at now. held says that a job of the same name, whose TrainJob nobody can name any more,
+// is not over.
+func (j *job) decide(o Options, held bool, now facts.Instant) State {
+	if t := j.trainJob; t != nil && t.ManagedBy != "" {
+		return Elsewhere
+	}
+	if j.present {
+		switch t := j.trainJob; {
+		case t.Deletion.Known():
+			return Deleting
+		case t.Finished():
+			return Finished
+		}
+		return Active
+	}
+	switch {
+	case j.counts[nodeproof.Unproven] > 0:
+		return Unproven
+	case j.counts[nodeproof.Alive] > 0, j.couldStart(), held, now < j.quietEnds(o):
+		return Settling
+	case !j.looked || len(j.extra) > 0 || j.left() > 0:
+		return Settled
+	}
+	return Cleared
+}
+
+// quietEnds is when the job may be called settled at the earliest.
+func (j *job) quietEnds(o Options) facts.Instant {
+	from := j.gone
+	if j.key.Unknown() {
+		from = j.seen
+	}
+	return from.Add(o.Quiet)
+}

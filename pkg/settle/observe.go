@@ -1,0 +1,471 @@
+package settle
+
+import (
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/informers"
+	"github.com/orphand/orphand/pkg/nodeproof"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var _ informers.Observer = (*Engine)(nil)
+
+// TrainJobSeen satisfies informers.Observer.
+func (e *Engine) TrainJobSeen(t *facts.TrainJob, initial bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	j := e.job(t.JobKey())
+	if j.trainJob == nil {
+		j.initial = initial
+	}
+	j.trainJob, j.present = t, true
+	j.gone, j.sure = 0, false
+	j.finished = j.finished || t.Finished()
+	e.c.Queue.Add(j.key)
+}
+
+// TrainJobGone satisfies informers.Observer.
+func (e *Engine) TrainJobGone(t *facts.TrainJob, how informers.End) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if t.UID == "" { // a tombstone that knows only a name
+		for key, j := range e.byName[types.NamespacedName{Namespace: t.Namespace, Name: t.Name}] {
+			if j.present {
+				e.lose(j)
+				e.c.Queue.Add(key)
+			}
+		}
+		return
+	}
+	j := e.job(t.JobKey())
+	if how == informers.Final || j.trainJob == nil {
+		j.trainJob = t
+	}
+	e.lose(j)
+	e.c.Queue.Add(j.key)
+}
+
+func (e *Engine) lose(j *job) {
+	j.present, j.sure = false, false
+	if !j.gone.Known() {
+		j.gone = e.now()
+	}
+}
+
+// ObjectSeen satisfies informers.Observer.
+func (e *Engine) ObjectSeen(o *facts.Object, _ bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seeObject(o)
+}
+
+func (e *Engine) seeObject(o *facts.Object) {
+	key, ours := e.ownerOf(o)
+	if !ours {
+		return
+	}
+	j := e.job(key)
+	if j.objects[o.UID] == nil {
+		e.arrived(j, o.Ref())
+		if o.Kind == facts.KindJobSet {
+			e.jobSetArrived(j, o)
+		}
+	}
+	if o.Finished {
+		j.finished = true
+	}
+	j.objects[o.UID] = o
+	e.objects[o.UID] = j
+	j.looked = false
+	e.c.Queue.Add(key)
+}
+
+// ownerOf finds the job of an object, and learns from it whose the things below it are.
+func (e *Engine) ownerOf(o *facts.Object) (facts.JobKey, bool) {
+	switch o.Kind {
+	case facts.KindJobSet:
+		key := facts.JobKey{}
+		if ownedByTrainJob(o) {
+			key = facts.JobKey{Namespace: o.Namespace, Name: o.Owner.Name, UID: o.Owner.UID}
+		}
+		e.resolve(o.UID, key)
+		return key, key != facts.JobKey{}
+	case facts.KindJob:
+		jobSet := o.JobSetUID
+		if jobSet == "" && o.Owner.Kind == facts.KindJobSet {
+			jobSet = o.Owner.UID
+		}
+		if jobSet == "" {
+			return facts.JobKey{}, false
+		}
+		e.batchJobs[o.UID] = jobSet
+		return e.ofJobSet(jobSet, o.Namespace, nonEmpty(o.JobSetName, o.Owner.Name))
+	}
+	if ownedByTrainJob(o) {
+		return facts.JobKey{Namespace: o.Namespace, Name: o.Owner.Name, UID: o.Owner.UID}, true
+	}
+	return facts.JobKey{}, false
+}
+
+// ownedByTrainJob: in any version of Trainer's group. The UID decides, not the version that the reference names.
+func ownedByTrainJob(o *facts.Object) bool {
+	return o.Owner.Kind == facts.KindTrainJob && o.Owner.Group == facts.GroupTrainer && o.Owner.UID != ""
+}
+
+func nonEmpty(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// ofJobSet finds the job of a JobSet by UID. One that was never seen has a job of its own until it is, so that it is never
+// taken for another incarnation's.
+func (e *Engine) ofJobSet(uid types.UID, namespace, name string) (facts.JobKey, bool) {
+	if key, known := e.jobSets[uid]; known {
+		return key, key != facts.JobKey{}
+	}
+	if name == "" {
+		return facts.JobKey{}, false
+	}
+	key := facts.JobKey{Namespace: namespace, Name: name, UID: facts.UnknownPrefix + uid}
+	e.unresolved[uid] = key
+	return key, true
+}
+
+// resolve learns whose a JobSet is, and moves what stood under the JobSet's own name to its job.
+func (e *Engine) resolve(uid types.UID, key facts.JobKey) {
+	if known, ok := e.jobSets[uid]; ok && known == key {
+		return
+	}
+	e.jobSets[uid] = key
+	stand, ok := e.unresolved[uid]
+	if !ok {
+		return
+	}
+	delete(e.unresolved, uid)
+	from := e.jobs[stand]
+	if from == nil {
+		return
+	}
+	if key == (facts.JobKey{}) {
+		for _, p := range from.pods {
+			e.dropPod(p)
+		}
+		e.dropJob(from)
+		return
+	}
+	to := e.job(key)
+	for id, o := range from.objects {
+		to.objects[id] = o
+		e.objects[id] = to
+	}
+	now := e.now()
+	for _, p := range from.pods {
+		told := p.tallied
+		from.tally(p, "")
+		from.leave(p)
+		delete(from.pods, p.h.Pod.UID)
+		p.job = to
+		to.pods[p.h.Pod.UID] = p
+		to.tally(p, told)
+		if told != nodeproof.Gone {
+			to.enter(p)
+		}
+		e.touch(p, now)
+	}
+	e.dropJob(from)
+	e.c.Queue.Add(key)
+}
+
+// ObjectGone satisfies informers.Observer.
+func (e *Engine) ObjectGone(o *facts.Object, _ informers.End) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if o.UID == "" { // a tombstone that knows only a name
+		for uid, j := range e.objects {
+			if have := j.objects[uid]; have.Kind == o.Kind && have.Namespace == o.Namespace && have.Name == o.Name {
+				e.dropObject(j, uid)
+			}
+		}
+		return
+	}
+	// These kinds are selected by labels that their controllers set and nobody takes off, and an object without finalizers
+	// goes without ever having had a deletionTimestamp: a deletion of one is a deletion.
+	if j := e.objects[o.UID]; j != nil {
+		e.dropObject(j, o.UID)
+	}
+	if key, known := e.jobSets[o.UID]; known && key == (facts.JobKey{}) {
+		e.strangers[o.UID] = e.now()
+	}
+}
+
+func (e *Engine) dropObject(j *job, uid types.UID) {
+	delete(j.objects, uid)
+	delete(e.objects, uid)
+	e.c.Queue.Add(j.key)
+}
+
+// PodSeen satisfies informers.Observer.
+func (e *Engine) PodSeen(p *facts.Pod, initial bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seePod(p, initial)
+}
+
+func (e *Engine) seePod(f *facts.Pod, initial bool) {
+	now := e.now()
+	if p := e.pods[f.UID]; p != nil {
+		p.check, p.unselected = false, false
+		p.initial = p.initial && initial
+		e.watchRuns(p, now, func() {
+			started := e.newlyRunning(p, f)
+			p.h.SeePod(f, now, initial, e.nodes)
+			if started {
+				e.containerStarted(p, now)
+			}
+		})
+		e.index(p)
+		e.touch(p, now)
+		return
+	}
+	jobSet := f.JobSetUID
+	if jobSet == "" {
+		jobSet = e.batchJobs[f.JobUID]
+	}
+	if jobSet == "" {
+		return
+	}
+	key, ours := e.ofJobSet(jobSet, f.Namespace, f.JobSetName)
+	if !ours {
+		return
+	}
+	j := e.job(key)
+	p := &pod{job: j, initial: initial, h: nodeproof.NewHistory(f, now, initial, e.nodes)}
+	e.pods[f.UID] = p
+	j.pods[f.UID] = p
+	e.arrived(j, f.Ref())
+	j.enter(p)
+	e.podArrived(p, now)
+	e.index(p)
+	e.touch(p, now)
+}
+
+// PodGone satisfies informers.Observer.
+func (e *Engine) PodGone(f *facts.Pod, how informers.End) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	if f.UID == "" {
+		for _, p := range e.pods {
+			if p.h.Pod.Namespace == f.Namespace && p.h.Pod.Name == f.Name && p.h.Removal == nodeproof.Present {
+				e.vanish(p, nodeproof.Unseen, nil, now)
+			}
+		}
+		return
+	}
+	p := e.pods[f.UID]
+	if p == nil {
+		// Never seen while it was there: its first state is its last.
+		e.seePod(f, false)
+		if p = e.pods[f.UID]; p == nil {
+			return
+		}
+	}
+	switch how {
+	case informers.Final:
+		e.vanish(p, nodeproof.Deleted, f, now)
+	case informers.Unselected:
+		p.check = true
+		p.unselected = true
+		e.touch(p, now)
+	case informers.Missed:
+		e.vanish(p, nodeproof.Unseen, nil, now)
+	}
+}
+
+func (e *Engine) vanish(p *pod, how nodeproof.Removal, final *facts.Pod, now facts.Instant) {
+	p.forced = how == nodeproof.Deleted && p.said.Verdict != nodeproof.Gone && p.h.Removal == nodeproof.Present
+	e.watchRuns(p, now, func() { p.h.Vanish(how, final, now, e.nodes) })
+	p.check, p.unselected = false, false
+	e.index(p)
+	e.touch(p, now)
+}
+
+// NodeSeen satisfies informers.Observer.
+func (e *Engine) NodeSeen(n *facts.Node, _ bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	old := e.nodes.Current(n.Name)
+	replaced := old != nil && old.Node.UID != n.UID
+	if replaced {
+		e.nodeEnded(old, now)
+	}
+	if !e.nodes.See(n, now) {
+		return
+	}
+	e.nodeFindings(n)
+	e.nodeChanged(n.Name, n.MachineID(), now)
+}
+
+// NodeGone satisfies informers.Observer.
+func (e *Engine) NodeGone(n *facts.Node, _ informers.End) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	in := e.nodes.Current(n.Name)
+	if in == nil || n.UID != "" && in.Node.UID != n.UID {
+		return
+	}
+	e.nodeEnded(in, now)
+	e.nodes.End(n.Name, n.UID, now)
+	e.nodeChanged(n.Name, in.Node.MachineID(), now)
+}
+
+// nodeChanged looks again at every pod that a node's change may concern.
+func (e *Engine) nodeChanged(name string, machine facts.Machine, now facts.Instant) {
+	for _, p := range e.onNode[name] {
+		e.follow(p, now)
+		e.touch(p, now)
+	}
+	for _, p := range e.onMachine[machine] {
+		e.follow(p, now)
+		e.touch(p, now)
+	}
+}
+
+func (e *Engine) follow(p *pod, now facts.Instant) {
+	e.watchRuns(p, now, func() { p.h.Follow(now, e.nodes) })
+	e.index(p)
+}
+
+// index keeps the pod findable by its node and by the machines it may have run on.
+func (e *Engine) index(p *pod) {
+	f := p.h.Pod
+	if f.Bound() {
+		if e.onNode[f.Node] == nil {
+			e.onNode[f.Node] = map[types.UID]*pod{}
+		}
+		e.onNode[f.Node][f.UID] = p
+	}
+	for i := range p.h.Runs {
+		r := &p.h.Runs[i]
+		if !r.Machine.Known() {
+			continue
+		}
+		if e.onMachine[r.Machine] == nil {
+			e.onMachine[r.Machine] = map[types.UID]*pod{}
+		}
+		if e.onMachine[r.Machine][f.UID] == nil {
+			e.onMachine[r.Machine][f.UID] = p
+			p.machine = append(p.machine, r.Machine)
+		}
+	}
+}
+
+// touch has the pod judged again.
+func (e *Engine) touch(p *pod, now facts.Instant) {
+	if !p.event.Known() {
+		p.event = now
+	}
+	e.again(p)
+}
+
+func (e *Engine) again(p *pod) {
+	p.judged = false
+	p.job.dirty[p.h.Pod.UID] = p
+	e.c.Queue.Add(p.job.key)
+}
+
+func (e *Engine) job(key facts.JobKey) *job {
+	j := e.jobs[key]
+	if j != nil {
+		return j
+	}
+	j = newJob(key, e.now())
+	e.jobs[key] = j
+	name := key.Incarnations()
+	if e.byName[name] == nil {
+		e.byName[name] = map[facts.JobKey]*job{}
+	}
+	e.byName[name][key] = j
+	return j
+}
+
+func (e *Engine) dropPod(p *pod) {
+	uid := p.h.Pod.UID
+	p.job.tally(p, "")
+	p.job.leave(p)
+	e.c.Recorder.PodVerdict(string(p.said.Verdict), string(p.said.Reason), "", "")
+	delete(e.pods, uid)
+	delete(p.job.pods, uid)
+	delete(p.job.dirty, uid)
+	drop(e.onNode, p.h.Pod.Node, uid)
+	for _, m := range p.machine {
+		drop(e.onMachine, m, uid)
+	}
+}
+
+func drop[K comparable](index map[K]map[types.UID]*pod, key K, uid types.UID) {
+	delete(index[key], uid)
+	if len(index[key]) == 0 {
+		delete(index, key)
+	}
+}
+
+func (e *Engine) dropJob(j *job) {
+	for uid := range j.objects {
+		if e.objects[uid] == j {
+			delete(e.objects, uid)
+		}
+	}
+	e.endAll(j)
+	e.c.Recorder.JobState(string(j.state), "")
+	delete(e.jobs, j.key)
+	name := j.key.Incarnations()
+	delete(e.byName[name], j.key)
+	if len(e.byName[name]) == 0 {
+		delete(e.byName, name)
+	}
+}
+
+// tally keeps the job's count of verdicts, as they were last told.
+func (j *job) tally(p *pod, v nodeproof.Verdict) {
+	if p.tallied != "" {
+		j.counts[p.tallied]--
+	}
+	if v != "" {
+		j.counts[v]++
+	}
+	p.tallied = v
+}
+
+// enter and leave keep what is known of the pods that are not Gone.
+func (j *job) enter(p *pod) {
+	uid := p.h.Pod.UID
+	j.live[uid] = p
+	if r, ok := p.rank(); ok {
+		if j.ranks[r] == nil {
+			j.ranks[r] = map[types.UID]*pod{}
+		}
+		j.ranks[r][uid] = p
+	}
+	j.executions[p.execution()]++
+}
+
+func (j *job) leave(p *pod) {
+	uid := p.h.Pod.UID
+	if j.live[uid] == nil {
+		return
+	}
+	delete(j.live, uid)
+	if r, ok := p.rank(); ok {
+		delete(j.ranks[r], uid)
+		if len(j.ranks[r]) == 0 {
+			delete(j.ranks, r)
+		}
+	}
+	if j.executions[p.execution()]--; j.executions[p.execution()] == 0 {
+		delete(j.executions, p.execution())
+	}
+}

@@ -1,0 +1,421 @@
+package settle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/nodeproof"
+	"github.com/orphand/orphand/pkg/signals"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxRounds bounds how often one Sync reads and judges again. One read may show that another is needed (the machine is
+// under another name), but never many.
+const maxRounds = 5
+
+// Sync works one job off: judges what changed, reads live what an irreversible word needs, and tells what is new. An
+// error means that a live read failed; what it would have shown is not known, and the job wants to be looked at again.
+func (e *Engine) Sync(ctx context.Context, key facts.JobKey) error {
+	var failed error
+	for round := 0; ; round++ {
+		reads := e.gather(key)
+		if len(reads) == 0 || failed != nil || round == maxRounds {
+			break
+		}
+		failed = e.readAll(ctx, reads)
+	}
+	e.conclude(key)
+	return failed
+}
+
+// read is one live read that a job wants, and what to do with what it found.
+type read struct {
+	what facts.Ref
+	do   func(context.Context) (apply func(now facts.Instant), err error)
+}
+
+// gather judges the pods that may have changed and lists what must be read live before more can be said.
+func (e *Engine) gather(key facts.JobKey) []read {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	j := e.jobs[key]
+	if j == nil {
+		return nil
+	}
+	now := e.now()
+	if j.podDue.Known() && now >= j.podDue {
+		j.podDue = 0
+		for uid, p := range j.pods {
+			if p.due.Known() && now >= p.due {
+				j.dirty[uid] = p
+			} else {
+				j.podsDue(p.due)
+			}
+		}
+	}
+	reads := map[facts.Ref]read{}
+	add := func(r read) { reads[r.what] = r }
+	if !j.present && !j.sure {
+		add(e.readRoot(j))
+	}
+	for _, p := range j.dirty {
+		p.next, p.judged = nodeproof.Judge(p.h, e.nodes, e.c.Proof, now), true
+		if p.next.Need != "" {
+			add(e.readNode(p.next.Need))
+		}
+		if p.check || p.unselected && p.due.Known() && now >= p.due && p.next.Verdict != nodeproof.Gone {
+			add(e.readPod(p))
+		}
+	}
+	if len(reads) == 0 && !j.present && j.sure && e.decide(j, now).Over() && j.left() == 0 && (!j.looked || now >= j.lookAt) {
+		add(e.readRemains(j))
+	}
+	list := make([]read, 0, len(reads))
+	for _, r := range reads {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b read) int { return cmp.Compare(a.what.String(), b.what.String()) })
+	return list
+}
+
+func (j *job) podsDue(at facts.Instant) {
+	if at.Known() && (!j.podDue.Known() || at < j.podDue) {
+		j.podDue = at
+	}
+}
+
+// readAll does the reads, several at once, and applies what they found in the order of the list.
+func (e *Engine) readAll(ctx context.Context, reads []read) error {
+	applies := make([]func(facts.Instant), len(reads))
+	errs := make([]error, len(reads))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, e.c.Readers)
+	for i := range reads {
+		slots <- struct{}{}
+		wg.Add(1)
+		one := func() {
+			defer func() { <-slots; wg.Done() }()
+			applies[i], errs[i] = reads[i].do(ctx)
+		}
+		if e.c.Readers == 1 {
+			one()
+		} else {
+			go one()
+		}
+	}
+	wg.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	var first error
+	for i := range reads {
+		if errs[i] != nil {
+			if first == nil {
+				first = fmt.Errorf("reading %s: %w", reads[i].what, errs[i])
+			}
+			continue
+		}
+		applies[i](now)
+	}
+	return first
+}
+
+func (e *Engine) readNode(name string) read {
+	return read{what: facts.Ref{Kind: facts.KindNode, Name: name}, do: func(ctx context.Context) (func(facts.Instant), error) {
+		n, err := e.c.Live.Node(ctx, name)
+		return func(now facts.Instant) {
+			e.nodes.SeeLive(name, n, now)
+			for _, p := range e.onNode[name] {
+				e.follow(p, now)
+				if p.said.Verdict != nodeproof.Gone {
+					e.again(p)
+				}
+			}
+		}, err
+	}}
+}
+
+// readRoot asks whether the TrainJob is there; of a JobSet that was never seen, whether that is.
+func (e *Engine) readRoot(j *job) read {
+	ref := facts.Ref{Namespace: j.key.Namespace, Kind: facts.KindTrainJob, Name: j.key.Name}
+	if j.key.Unknown() {
+		ref.Kind = facts.KindJobSet
+		return read{what: ref, do: func(ctx context.Context) (func(facts.Instant), error) {
+			o, err := e.c.Live.JobSet(ctx, j.key.Namespace, j.key.Name)
+			return func(now facts.Instant) {
+				if o != nil && facts.UnknownPrefix+o.UID == j.key.UID {
+					e.seeObject(o) // the watch of JobSets is behind that of pods
+					return
+				}
+				j.sure = true
+				if !j.gone.Known() {
+					j.gone = now
+				}
+			}, err
+		}}
+	}
+	return read{what: ref, do: func(ctx context.Context) (func(facts.Instant), error) {
+		t, err := e.c.Live.TrainJob(ctx, j.key.Namespace, j.key.Name)
+		return func(now facts.Instant) {
+			if t != nil && t.UID == j.key.UID {
+				j.trainJob, j.present, j.gone = t, true, 0
+				return
+			}
+			j.sure = true
+			if !j.gone.Known() {
+				j.gone = now
+			}
+		}, err
+	}}
+}
+
+// readPod asks whether a pod is there that the filtered watch no longer selects.
+func (e *Engine) readPod(p *pod) read {
+	f := p.h.Pod
+	return read{what: f.Ref(), do: func(ctx context.Context) (func(facts.Instant), error) {
+		live, err := e.c.Live.Pod(ctx, f.Namespace, f.Name)
+		return func(now facts.Instant) {
+			if live == nil || live.UID != f.UID {
+				e.vanish(p, nodeproof.Unseen, nil, now)
+				return
+			}
+			p.check = false
+			p.h.SeePod(live, now, false, e.nodes)
+			e.index(p)
+			p.due = now.Add(unselectedEvery)
+			p.job.podsDue(p.due)
+		}, err
+	}}
+}
+
+// unselectedEvery is how often a pod is read whose changes no watch delivers.
+const unselectedEvery = 30 * time.Second
+
+func (e *Engine) readRemains(j *job) read {
+	jobSets := make([]types.UID, 0, len(j.jobSets))
+	for _, a := range j.jobSets {
+		jobSets = append(jobSets, a.uid)
+	}
+	return read{what: facts.Ref{Namespace: j.key.Namespace, Kind: "remains", Name: j.key.Name}, do: func(ctx context.Context) (func(facts.Instant), error) {
+		found, err := e.c.Live.Remains(ctx, j.key, jobSets)
+		return func(now facts.Instant) {
+			j.extra, j.looked = found, true
+			// What is left goes by the garbage collector within seconds, or stays for long.
+			j.lookAt = now.Add(time.Second << min(j.looks, 6))
+			j.looks++
+		}, err
+	}}
+}
+
+// decide gives the state of the job, knowing of the others of its name.
+func (e *Engine) decide(j *job, now facts.Instant) State {
+	held := false
+	if !j.key.Unknown() {
+		for _, other := range e.byName[j.key.Incarnations()] {
+			held = held || other.key.Unknown() && !other.state.Over()
+		}
+	}
+	return j.decide(e.c.Options, held, now)
+}
+
+// conclude tells what is new about the job, and sees to it that it is looked at again in time.
+func (e *Engine) conclude(key facts.JobKey) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	j := e.jobs[key]
+	if j == nil {
+		return
+	}
+	now := e.now()
+	changed := make([]*pod, 0, len(j.dirty))
+	for _, p := range j.dirty {
+		if p.judged { // the others changed since, and their job is in the queue again
+			changed = append(changed, p)
+		}
+	}
+	slices.SortFunc(changed, func(a, b *pod) int {
+		return cmp.Or(cmp.Compare(a.h.Pod.Name, b.h.Pod.Name), cmp.Compare(a.h.Pod.UID, b.h.Pod.UID))
+	})
+	for _, p := range changed {
+		if p.next.Need == "" && !p.check {
+			delete(j.dirty, p.h.Pod.UID)
+		}
+		e.adopt(p, now)
+	}
+	if j.present || j.sure {
+		e.adoptState(j, e.decide(j, now), now)
+	}
+	e.jobFindings(j, now)
+	e.schedule(j, now)
+	e.prune(now)
+}
+
+// adopt makes a judgement the pod's verdict, and tells it when it is another than before.
+func (e *Engine) adopt(p *pod, now facts.Instant) {
+	j, next := p.job, p.next
+	p.h.Latch(next)
+	p.due = next.Recheck
+	event, initial := p.event, p.initial
+	p.event, p.initial = 0, false
+	pair := nodeproof.Pair{Verdict: next.Verdict, Reason: next.Reason}
+	if pair != p.said {
+		before := p.said
+		p.said, p.saidAt = pair, now
+		if pair.Verdict == nodeproof.Unproven && before.Verdict != nodeproof.Unproven {
+			p.unprovenSince = now
+		}
+		j.tally(p, pair.Verdict)
+		if pair.Verdict == nodeproof.Gone {
+			j.leave(p)
+			e.rankEnded(p)
+		}
+		e.c.Recorder.PodVerdict(string(before.Verdict), string(before.Reason), string(pair.Verdict), string(pair.Reason))
+		if event.Known() && !initial {
+			e.c.Recorder.VerdictLatency(now.Sub(event))
+		}
+		// What is alive at the start is no news: a cluster's whole population would be told at every restart.
+		if !(initial && before == (nodeproof.Pair{}) && pair.Verdict == nodeproof.Alive && j.present) {
+			e.c.Sink.Emit(e.verdictEvent(p, before, now))
+		}
+	}
+	e.podFindings(p, now)
+	if p.unselected {
+		p.due = now.Add(unselectedEvery)
+	}
+	j.podsDue(p.due)
+	// A pod of a live job that its kubelet has ended and whose object is gone has nothing left to tell.
+	if j.present && !j.trainJob.Deletion.Known() && p.h.Removal != nodeproof.Present && pair.Verdict == nodeproof.Gone && len(p.h.Runs) <= 1 &&
+		(pair.Reason == nodeproof.KubeletConfirmed || pair.Reason == nodeproof.NeverStarted) {
+		e.dropPod(p)
+	}
+}
+
+func (e *Engine) verdictEvent(p *pod, before nodeproof.Pair, now facts.Instant) signals.Event {
+	f := p.h.Pod
+	ev := e.jobEvent(p.job, now)
+	ev.Code = signals.PodVerdictChanged
+	ev.Pod, ev.PodUID, ev.Node = f.Name, string(f.UID), f.Node
+	ev.Verdict, ev.Reason = string(p.said.Verdict), string(p.said.Reason)
+	if before != (nodeproof.Pair{}) {
+		ev.From = string(before.Verdict) + "/" + string(before.Reason)
+	}
+	if proof := p.h.Proof; proof != nil {
+		ev.Evidence = proof.Describe()
+	}
+	return ev
+}
+
+func (e *Engine) jobEvent(j *job, now facts.Instant) signals.Event {
+	return signals.Event{Time: now.Time(), Namespace: j.key.Namespace, Job: j.key.Name, UID: string(j.key.UID)}
+}
+
+func (e *Engine) adoptState(j *job, next State, now facts.Instant) {
+	if next == j.state {
+		return
+	}
+	before := j.state
+	j.state = next
+	e.c.Recorder.JobState(string(before), string(next))
+	if next.Over() && !before.Over() {
+		j.settled = now
+		e.c.Recorder.Settled(now.Sub(j.gone))
+	}
+	j.cleared = 0
+	if next == Cleared {
+		j.cleared = now
+	}
+	if !(before == "" && j.initial && j.present && next != Deleting) {
+		ev := e.jobEvent(j, now)
+		ev.Code = signals.JobStateChanged
+		ev.From, ev.State = string(before), string(next)
+		ev.Attrs = []signals.Attr{
+			{Key: "alive", Value: j.counts[nodeproof.Alive]},
+			{Key: "unproven", Value: j.counts[nodeproof.Unproven]},
+			{Key: "gone", Value: j.counts[nodeproof.Gone]},
+		}
+		e.c.Sink.Emit(ev)
+	}
+	if j.key.Unknown() {
+		for other := range e.byName[j.key.Incarnations()] {
+			if other != j.key {
+				e.c.Queue.Add(other)
+			}
+		}
+	}
+}
+
+// schedule has the job looked at again when time alone may change something.
+func (e *Engine) schedule(j *job, now facts.Instant) {
+	var due facts.Instant
+	at := func(t facts.Instant) {
+		if t.Known() && t > now && (!due.Known() || t < due) {
+			due = t
+		}
+	}
+	at(j.podDue)
+	if !j.present && j.sure {
+		at(j.quietEnds(e.c.Options))
+		at(j.gone.Add(e.c.GCGrace))
+		if j.state == Settled && j.left() == 0 && j.looked {
+			at(j.lookAt)
+		}
+	}
+	if j.cleared.Known() {
+		if at(j.cleared.Add(e.c.RecordTTL)); now >= j.cleared.Add(e.c.RecordTTL) {
+			e.forget(j)
+			return
+		}
+	}
+	e.findingsDue(j, at)
+	if due.Known() {
+		e.c.Queue.AddAfter(j.key, due.Sub(now))
+	}
+}
+
+// forget drops a job of which nothing is left.
+func (e *Engine) forget(j *job) {
+	for _, p := range j.pods {
+		e.dropPod(p)
+	}
+	for _, a := range j.jobSets {
+		delete(e.jobSets, a.uid)
+	}
+	e.dropJob(j)
+	for uid, jobSet := range e.batchJobs {
+		if _, known := e.jobSets[jobSet]; !known && e.unresolved[jobSet] == (facts.JobKey{}) {
+			delete(e.batchJobs, uid)
+		}
+	}
+}
+
+// pruneEvery is how often what nobody needs is forgotten; strangersFor is how long the JobSets of nobody are remembered
+// after they are gone.
+const (
+	pruneEvery   = 10 * time.Minute
+	strangersFor = 24 * time.Hour
+)
+
+func (e *Engine) prune(now facts.Instant) {
+	if now < e.pruned.Add(pruneEvery) {
+		return
+	}
+	e.pruned = now
+	used := map[types.UID]bool{}
+	for _, p := range e.pods {
+		for i := range p.h.Runs {
+			used[p.h.Runs[i].NodeUID] = true
+		}
+	}
+	e.nodes.Prune(now.Add(-e.c.RecordTTL), func(uid types.UID) bool { return used[uid] })
+	for uid, at := range e.strangers {
+		if now >= at.Add(strangersFor) {
+			delete(e.strangers, uid)
+			delete(e.jobSets, uid)
+		}
+	}
+}

@@ -27,6 +27,7 @@ const (
 	ClientTrouble     Code = "ClientTrouble"
 	Stopping          Code = "Stopping"
 	Stopped           Code = "Stopped"
+	Failed            Code = "Failed"
 )
 
 // EventInfo documents one log event.
@@ -50,8 +51,8 @@ func Events() []EventInfo {
 			[]string{"version", "revision", "goVersion", "server", "flags"}},
 		{Listening, Info, "The HTTP endpoint is open.",
 			[]string{"address"}},
-		{APIUnreachable, Error, "The Kubernetes API cannot be reached; it is tried again until it can.",
-			[]string{FieldPhase, FieldReason, "server", "cure"}},
+		{APIUnreachable, Error, "The Kubernetes API does not answer or refuses the credentials; it is tried again until it answers.",
+			[]string{FieldPhase, FieldReason, "server", "seconds", "cure"}},
 		{CachesSynced, Info, "Every cache that verdicts need is filled.",
 			[]string{"seconds"}},
 		{KindStateChanged, Info, "The watch of a kind changed its state: syncing, watching, absent, forbidden or failing.",
@@ -72,7 +73,9 @@ func Events() []EventInfo {
 			[]string{FieldReason, "logger", "repeated"}},
 		{Stopping, Info, "The process was asked to stop and finishes what it has begun.",
 			[]string{FieldReason}},
-		{Stopped, Info, "The process ends.",
+		{Stopped, Info, "The process ends, as it was asked to.",
+			[]string{"seconds"}},
+		{Failed, Error, "The process ends because of an error.",
 			[]string{FieldReason, "seconds"}},
 	}
 }

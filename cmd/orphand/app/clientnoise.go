@@ -1,0 +1,144 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
+	"go.uber.org/zap"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/orphand/orphand/pkg/signals"
+)
+
+const (
+	// noiseInterval is how often one and the same trouble is written.
+	noiseInterval = 10 * time.Minute
+	// noiseBurst is how many different troubles are written per noiseInterval. Messages that carry changing text would
+	// otherwise never count as repeated.
+	noiseBurst = 20
+)
+
+// bridgeKlog sends what the client library logs through zap, as ClientTrouble, without its repetitions: an API server
+// that is away for hours must not fill a disk. klog is a process global, so this is called once, by the command.
+func bridgeKlog(logger *zap.Logger, clk clock.PassiveClock) {
+	klog.SetLogger(logr.New(newQuietSink(zapr.NewLogger(logger).GetSink(), clk)))
+}
+
+// quietSink writes the first of a kind and then at most one per noiseInterval, with the count of those left out.
+type quietSink struct {
+	inner logr.LogSink
+	name  string
+	noise *noise
+}
+
+func newQuietSink(inner logr.LogSink, clk clock.PassiveClock) logr.LogSink {
+	return quietSink{inner: inner, noise: &noise{clock: clk, written: map[string]*repeated{}}}
+}
+
+// Init is for sinks that look up their caller; this one does not.
+func (q quietSink) Init(logr.RuntimeInfo) {}
+
+// Enabled follows the logger's level.
+func (q quietSink) Enabled(level int) bool { return q.inner.Enabled(level) }
+
+// Info writes chatter as it is and everything that the library shows by default as trouble.
+func (q quietSink) Info(level int, message string, keysAndValues ...any) {
+	if level > 0 {
+		q.inner.Info(level, message, keysAndValues...)
+		return
+	}
+	q.write(message, keysAndValues)
+}
+
+// Error writes trouble. The library retries, so it is a warning and not an error of this process.
+func (q quietSink) Error(err error, message string, keysAndValues ...any) {
+	q.write(message, append([]any{signals.FieldReason, fmt.Sprint(err)}, keysAndValues...))
+}
+
+// WithValues passes further fields on.
+func (q quietSink) WithValues(keysAndValues ...any) logr.LogSink {
+	return quietSink{inner: q.inner.WithValues(keysAndValues...), name: q.name, noise: q.noise}
+}
+
+// WithName names the part of the library that speaks.
+func (q quietSink) WithName(name string) logr.LogSink {
+	return quietSink{inner: q.inner, name: strings.Trim(q.name+"."+name, "."), noise: q.noise}
+}
+
+func (q quietSink) write(message string, keysAndValues []any) {
+	repetitions, ok := q.noise.admit(q.kind(message, keysAndValues))
+	if !ok {
+		return
+	}
+	fields := append([]any{signals.FieldEvent, string(signals.ClientTrouble)}, keysAndValues...)
+	if q.name != "" {
+		fields = append(fields, "logger", q.name)
+	}
+	if repetitions > 0 {
+		fields = append(fields, "repeated", repetitions)
+	}
+	const warn = -1 // zapr's negative of zap's level
+	q.inner.Info(warn, strings.TrimSpace(message), fields...)
+}
+
+// kind is what makes two messages the same trouble: who speaks, the constant text, and the resource it is about.
+func (q quietSink) kind(message string, keysAndValues []any) string {
+	kind := q.name + "|" + message
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		switch keysAndValues[i] {
+		case "type", "resource":
+			kind += fmt.Sprintf("|%v", keysAndValues[i+1])
+		}
+	}
+	return kind
+}
+
+// noise remembers what was written lately.
+type noise struct {
+	clock clock.PassiveClock
+
+	mu      sync.Mutex
+	written map[string]*repeated
+}
+
+type repeated struct {
+	at      time.Time
+	leftOut int
+}
+
+// admit says whether a message of this kind may be written now, and how many were left out since the last one.
+func (n *noise) admit(kind string) (leftOut int, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.clock.Now()
+	if last, found := n.written[kind]; found {
+		if now.Sub(last.at) < noiseInterval {
+			last.leftOut++
+			return 0, false
+		}
+		leftOut = last.leftOut
+		last.at, last.leftOut = now, 0
+		return leftOut, true
+	}
+	if len(n.written) >= noiseBurst {
+		n.forgetBefore(now.Add(-noiseInterval))
+	}
+	if len(n.written) >= noiseBurst {
+		return 0, false
+	}
+	n.written[kind] = &repeated{at: now}
+	return 0, true
+}
+
+func (n *noise) forgetBefore(t time.Time) {
+	for kind, last := range n.written {
+		if !last.at.After(t) {
+			delete(n.written, kind)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/orphand/orphand/pkg/metrics"
+	"github.com/orphand/orphand/pkg/signals"
+)
+
+// config is what a daemon is made from once everything given has been checked.
+type config struct {
+	options Options
+	// given are the flags that were set, for the first log line.
+	given   []string
+	cluster *rest.Config
+	build   buildInfo
+	clock   clock.WithTicker
+	log     io.Writer
+	// ownsProcess allows what can be done only once per process.
+	ownsProcess bool
+	// follow makes the part that watches and judges.
+	follow func(parts) (follower, error)
+}
+
+// parts are what a follower is made from.
+type parts struct {
+	options  Options
+	clients  *clients
+	clock    clock.WithTicker
+	sink     signals.Sink
+	recorder *metrics.Recorder
+}
+
+// daemon is `orphand run`.
+type daemon struct {
+	config
+	sink     signals.Sink
+	recorder *metrics.Recorder
+	scrape   http.Handler
+	clients  *clients
+	reach    *reach
+	leader   *leadership // nil without an election
+	follower follower
+	started  time.Time
+}
+
+// newDaemon puts the parts together; nothing runs yet and nothing was asked of the cluster.
+func newDaemon(c config) (*daemon, error) {
+	level, err := parseLevel(c.options.LogLevel)
+	if err != nil {
+		return nil, err
+	}
+	logger := newLogger(c.log, level)
+	if c.ownsProcess {
+		bridgeKlog(logger, c.clock)
+	}
+	d := &daemon{config: c, sink: newLogSink(logger, c.clock.Now), started: c.clock.Now()}
+
+	registry := metrics.NewRegistry()
+	d.scrape = metrics.Handler(registry)
+	build := metrics.Build{Version: c.build.Version, Revision: c.build.Revision, GoVersion: c.build.GoVersion}
+	if d.recorder, err = metrics.New(registry, build, vocabulary()); err != nil {
+		return nil, fmt.Errorf("making the metrics: %w", err)
+	}
+
+	server, err := serverURL(c.cluster)
+	if err != nil {
+		return nil, err
+	}
+	d.reach = newReach(server, c.clock, d.sink)
+	d.clients, err = newClients(c.cluster, c.options, userAgent(c.build), d.recorder.ClientTransport, d.reach.transport)
+	if err != nil {
+		return nil, err
+	}
+	d.recorder.Mode(modeObserve)
+	d.recorder.Leader(!c.options.LeaderElect)
+	if c.options.LeaderElect {
+		kube, err := kubernetes.NewForConfigAndClient(d.clients.config, d.clients.http)
+		if err != nil {
+			return nil, fmt.Errorf("making the client for the Lease: %w", err)
+		}
+		if d.leader, err = newLeadership(c.options, kube.CoordinationV1(), d.sink, d.recorder.Leader); err != nil {
+			return nil, err
+		}
+	}
+	d.follower, err = c.follow(parts{options: c.options, clients: d.clients, clock: c.clock, sink: d.sink, recorder: d.recorder})
+	if err != nil {
+		return nil, fmt.Errorf("making the informers: %w", err)
+	}
+	return d, nil
+}
+
+// run works until ctx ends and returns nil, or earlier with the error that made it stop. Either is in the log by then.
+func (d *daemon) run(ctx context.Context) error {
+	d.sink.Emit(signals.Event{Code: signals.Starting, Attrs: []signals.Attr{
+		{Key: "version", Value: d.build.Version}, {Key: "revision", Value: d.build.Revision},
+		{Key: "goVersion", Value: d.build.GoVersion}, {Key: "server", Value: d.reach.server}, {Key: "flags", Value: d.given}}})
+	err := d.work(ctx)
+	last := signals.Event{Code: signals.Stopped, Attrs: []signals.Attr{{Key: "seconds", Value: d.clock.Since(d.started).Seconds()}}}
+	if err != nil {
+		last.Code, last.Reason = signals.Failed, err.Error()
+	}
+	d.sink.Emit(last)
+	return err
+}
+
+func (d *daemon) work(outer context.Context) error {
+	listener, err := listen(d.options.HTTPAddress)
+	if err != nil {
+		return err
+	}
+	d.sink.Emit(signals.Event{Code: signals.Listening, Attrs: []signals.Attr{{Key: "address", Value: listener.Addr().String()}}})
+
+	ctx, fail := context.WithCancelCause(outer)
+	defer fail(nil)
+	context.AfterFunc(ctx, func() {
+		d.sink.Emit(signals.Event{Code: signals.Stopping, Reason: context.Cause(ctx).Error()})
+	})
+
+	// Whatever others may still ask about outlives the work, and the Lease is given back only when the work has ended.
+	background := context.WithoutCancel(ctx)
+	stopServing := d.beside(background, fail, func(ctx context.Context) error {
+		return serve(ctx, listener, d.endpoints().handler())
+	})
+	defer stopServing()
+	if err := d.reach.await(ctx, d.clients.http); err != nil {
+		return ended(outer, ctx)
+	}
+	if d.leader != nil {
+		stopLeading := d.beside(background, fail, d.leader.run)
+		defer stopLeading()
+	}
+	if err := d.follower.Run(ctx); err != nil {
+		return err
+	}
+	return ended(outer, ctx)
+}
+
+// ended is nil when the daemon was asked to stop, and otherwise what made it stop.
+func ended(outer, ctx context.Context) error {
+	if outer.Err() != nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return errors.New("the work ended by itself")
+}
+
+// beside runs a part in the background. If it fails, everything stops. The function that it returns stops the part and
+// waits for its end.
+func (d *daemon) beside(ctx context.Context, fail context.CancelCauseFunc, part func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := part(ctx); err != nil {
+			fail(err)
+		}
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+func (d *daemon) endpoints() endpoints {
+	return endpoints{metrics: d.scrape, livez: checks("livez", d.livez), readyz: checks("readyz", d.readyz), pprof: d.options.Pprof}
+}
+
+// livez lists what only a restart would cure. An API server that is away is not among it.
+func (d *daemon) livez() []check {
+	list := []check{{name: "work", ask: func() (string, error) { return "", d.follower.Stuck() }}}
+	if d.leader != nil {
+		list = append(list, d.leader.alive())
+	}
+	return list
+}
+
+// readyz lists what verdicts depend on.
+func (d *daemon) readyz() []check {
+	list := []check{
+		{name: "api", ask: func() (string, error) { return d.reach.server, d.reach.problem() }},
+		{name: "mode", ask: func() (string, error) { return modeObserve + ": writes nothing to what it follows", nil }},
+	}
+	if d.leader != nil {
+		list = append(list, d.leader.check())
+	}
+	for _, kind := range d.follower.Kinds() {
+		list = append(list, kind.check())
+	}
+	return list
+}

@@ -1,0 +1,52 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Exit codes are a public interface: scripts branch on them.
+const (
+	ExitOK      = 0
+	ExitFailure = 1
+	ExitUsage   = 2
+)
+
+// ExitCode documents one exit code.
+type ExitCode struct {
+	Code    int
+	Meaning string
+}
+
+// ExitCodes is the table of exit codes.
+func ExitCodes() []ExitCode {
+	return []ExitCode{
+		{ExitOK, "Done; for `run`, stopped as asked by SIGINT or SIGTERM."},
+		{ExitFailure, "Failed at run time; the last line on standard error says why."},
+		{ExitUsage, "The command line or the kubeconfig is wrong; one line on standard error names the flag and the cure."},
+	}
+}
+
+// failure is an error with the exit code that it leads to.
+type failure struct {
+	Code int
+	// Said is whether the log holds the error already, so that it is not printed twice.
+	Said bool
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// usage is an error in what the caller gave.
+func usage(format string, args ...any) error {
+	return &failure{Code: ExitUsage, err: fmt.Errorf(format, args...)}
+}
+
+func asFailure(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return &failure{Code: ExitFailure, err: err}
+}

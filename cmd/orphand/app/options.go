@@ -1,0 +1,152 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
+)
+
+// Options are the flags of `orphand run`.
+type Options struct {
+	HTTPAddress string
+	Pprof       bool
+	LogLevel    string
+
+	NodeDeletionQuarantine time.Duration
+	WeakEvidenceDelay      time.Duration
+	SettleQuiet            time.Duration
+	Workers                int
+
+	KubeAPIQPS   float32
+	KubeAPIBurst int
+
+	LeaderElect   bool
+	LeaseName     string
+	LeaseNS       string
+	LeaseDuration time.Duration
+	RenewDeadline time.Duration
+	RetryPeriod   time.Duration
+}
+
+// DefaultOptions are the flags' defaults.
+func DefaultOptions() Options {
+	return Options{
+		HTTPAddress:            ":8080",
+		LogLevel:               "info",
+		NodeDeletionQuarantine: 40 * time.Second,
+		WeakEvidenceDelay:      30 * time.Second,
+		SettleQuiet:            5 * time.Second,
+		Workers:                4,
+		KubeAPIQPS:             50,
+		KubeAPIBurst:           100,
+		LeaseName:              "orphand",
+		LeaseDuration:          15 * time.Second,
+		RenewDeadline:          10 * time.Second,
+		RetryPeriod:            2 * time.Second,
+	}
+}
+
+// AddFlags binds the options to flags.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.HTTPAddress, "http-address", o.HTTPAddress, "host:port of /metrics, /livez and /readyz; port 0 takes a free one, which the log names")
+	flags.BoolVar(&o.Pprof, "pprof", o.Pprof, "serve /debug/pprof/ too")
+	flags.StringVar(&o.LogLevel, "log-level", o.LogLevel, "least level that is logged: debug, info, warn or error")
+
+	flags.DurationVar(&o.NodeDeletionQuarantine, "node-deletion-quarantine", o.NodeDeletionQuarantine, "how long a Node must have been gone, with its machine seen nowhere, before its deletion proves anything")
+	flags.DurationVar(&o.WeakEvidenceDelay, "weak-evidence-delay", o.WeakEvidenceDelay, "how long a node must have been Ready throughout before weak evidence from it counts")
+	flags.DurationVar(&o.SettleQuiet, "settle-quiet", o.SettleQuiet, "how long after a TrainJob was seen gone late children are waited for before Settled is said")
+	flags.IntVar(&o.Workers, "workers", o.Workers, "how many jobs are judged at a time")
+
+	flags.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "requests per second to the Kubernetes API, over time; 0 leaves it to the server's own fairness")
+	flags.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "requests to the Kubernetes API in a burst")
+
+	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "elect a leader among replicas by a Lease; every replica observes, whoever leads")
+	flags.StringVar(&o.LeaseName, "leader-elect-lease-name", o.LeaseName, "name of the Lease")
+	flags.StringVar(&o.LeaseNS, "leader-elect-lease-namespace", o.LeaseNS, "namespace of the Lease; by default the one that orphand runs in")
+	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "how long others wait for a leader that is not heard before one takes over")
+	flags.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline, "how long a leader tries to renew before it ceases to lead")
+	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod, "pause between attempts to take or renew the Lease")
+}
+
+// Validate returns every problem, each naming its flag and the cure.
+func (o *Options) Validate() []string {
+	var problems []string
+	problem := func(flag, format string, args ...any) {
+		problems = append(problems, "--"+flag+" "+fmt.Sprintf(format, args...))
+	}
+	if cure := addressProblem(o.HTTPAddress); cure != "" {
+		problem("http-address", "%q: %s", o.HTTPAddress, cure)
+	}
+	if _, err := parseLevel(o.LogLevel); err != nil {
+		problem("log-level", "%q: use debug, info, warn or error", o.LogLevel)
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{
+		{"node-deletion-quarantine", o.NodeDeletionQuarantine},
+		{"weak-evidence-delay", o.WeakEvidenceDelay},
+		{"settle-quiet", o.SettleQuiet},
+	} {
+		if d.value < 0 {
+			problem(d.flag, "%v: use 0s or more", d.value)
+		}
+	}
+	if o.Workers < 1 {
+		problem("workers", "%d: use 1 or more", o.Workers)
+	}
+	if o.KubeAPIQPS < 0 {
+		problem("kube-api-qps", "%v: use 0 or more", o.KubeAPIQPS)
+	}
+	if o.KubeAPIQPS > 0 && o.KubeAPIBurst < 1 {
+		problem("kube-api-burst", "%d: use 1 or more, or no limit at all with --kube-api-qps 0", o.KubeAPIBurst)
+	}
+	if o.LeaderElect {
+		if o.LeaseName == "" {
+			problem("leader-elect-lease-name", "is empty: name the Lease")
+		}
+		if o.RetryPeriod <= 0 {
+			problem("leader-elect-retry-period", "%v: use more than 0s", o.RetryPeriod)
+		}
+		// client-go adds up to a fifth to the retry period, and refuses a deadline that this could pass.
+		if o.RenewDeadline <= o.RetryPeriod*12/10 {
+			problem("leader-elect-renew-deadline", "%v: use more than 1.2 times --leader-elect-retry-period (%v)", o.RenewDeadline, o.RetryPeriod)
+		}
+		if o.LeaseDuration <= o.RenewDeadline {
+			problem("leader-elect-lease-duration", "%v: use more than --leader-elect-renew-deadline (%v)", o.LeaseDuration, o.RenewDeadline)
+		}
+	}
+	return problems
+}
+
+// joinProblems makes one usage error of all problems, or nil of none.
+func joinProblems(problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return usage("%s", strings.Join(problems, "; "))
+}
+
+func addressProblem(address string) string {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "use host:port or :port, with brackets around an IPv6 address"
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return "use a port from 0 to 65535"
+	}
+	return ""
+}
+
+func parseLevel(text string) (zapcore.Level, error) {
+	switch text {
+	case "debug", "info", "warn", "error":
+		return zapcore.ParseLevel(text)
+	}
+	return 0, fmt.Errorf("unknown level %q", text)
+}

@@ -1,0 +1,160 @@
+package informers
+
+import (
+	"context"
+
+	"github.com/orphand/orphand/pkg/facts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+)
+
+// The outcomes of a live read, for counting.
+const (
+	OutcomeFound     = "Found"
+	OutcomeAbsent    = "Absent"
+	OutcomeForbidden = "Forbidden"
+	OutcomeFailed    = "Failed"
+)
+
+// Outcomes lists every outcome of a live read.
+func Outcomes() []string {
+	return []string{OutcomeFound, OutcomeAbsent, OutcomeForbidden, OutcomeFailed}
+}
+
+// LiveKinds lists the kinds that are read live.
+func LiveKinds() []string {
+	return []string{facts.KindNode, facts.KindTrainJob, facts.KindJobSet, facts.KindPod, facts.KindConfigMap, facts.KindSecret,
+		facts.KindService, facts.KindPodGroup}
+}
+
+// Live reads the API server itself: GETs without a resourceVersion, which etcd answers, not a cache. A nil record with a nil
+// error means that there is no such object.
+type Live struct {
+	Clients Clients
+	// Count is told of every read; nil for nobody.
+	Count func(kind, outcome string)
+}
+
+// Node reads a Node.
+func (l *Live) Node(ctx context.Context, name string) (*facts.Node, error) {
+	return get(l, facts.KindNode, facts.FromNode, func() (*corev1.Node, error) {
+		return l.Clients.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	})
+}
+
+// Pod reads a pod.
+func (l *Live) Pod(ctx context.Context, namespace, name string) (*facts.Pod, error) {
+	return get(l, facts.KindPod, facts.FromPod, func() (*corev1.Pod, error) {
+		return l.Clients.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	})
+}
+
+// JobSet reads a JobSet.
+func (l *Live) JobSet(ctx context.Context, namespace, name string) (*facts.Object, error) {
+	return get(l, facts.KindJobSet, facts.FromJobSet, func() (*jobset.JobSet, error) {
+		return l.Clients.JobSets.JobsetV1alpha2().JobSets(namespace).Get(ctx, name, metav1.GetOptions{})
+	})
+}
+
+// TrainJob reads a TrainJob.
+func (l *Live) TrainJob(ctx context.Context, namespace, name string) (*facts.TrainJob, error) {
+	var unreadable error
+	t, err := get(l, facts.KindTrainJob, func(u *unstructured.Unstructured) *facts.TrainJob {
+		t, err := facts.FromTrainJob(u)
+		unreadable = err
+		return t
+	}, func() (*unstructured.Unstructured, error) {
+		return l.Clients.Dynamic.Resource(facts.TrainJobs).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	})
+	if err == nil {
+		err = unreadable
+	}
+	return t, err
+}
+
+func get[O any, R any](l *Live, kind string, record func(*O) *R, ask func() (*O, error)) (*R, error) {
+	o, err := ask()
+	outcome := OutcomeFound
+	switch {
+	case apierrors.IsNotFound(err):
+		outcome = OutcomeAbsent
+	case apierrors.IsForbidden(err):
+		outcome = OutcomeForbidden
+	case err != nil:
+		outcome = OutcomeFailed
+	}
+	if l.Count != nil {
+		l.Count(kind, outcome)
+	}
+	switch {
+	case outcome == OutcomeAbsent:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return record(o), nil
+}
+
+// remain is an object that Trainer v2.3.0 or JobSet v0.12.0 makes for a job under a fixed name, without a label that names
+// the job: its owner reference is the only link.
+type remain struct {
+	kind     string
+	resource schema.GroupVersionResource
+	suffix   string
+}
+
+func remains() []remain {
+	core := func(resource string) schema.GroupVersionResource {
+		return corev1.SchemeGroupVersion.WithResource(resource)
+	}
+	return []remain{
+		{facts.KindConfigMap, core("configmaps"), "-runtime-snapshot"},
+		{facts.KindConfigMap, core("configmaps"), "-mpi-hostfile"},
+		{facts.KindConfigMap, core("configmaps"), "-flux-entrypoint"},
+		{facts.KindConfigMap, core("configmaps"), "-tls-config"},
+		{facts.KindSecret, core("secrets"), "-mpi-ssh-auth"},
+		{facts.KindSecret, core("secrets"), "-flux-curve"},
+		{facts.KindService, core("services"), ""},
+		{facts.KindPodGroup, schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}, ""},
+		{facts.KindPodGroup, schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}, ""},
+	}
+}
+
+// RemainNames lists the kind and name of every object that Remains looks for.
+func RemainNames(job string) []facts.Ref {
+	var list []facts.Ref
+	for _, r := range remains() {
+		list = append(list, facts.Ref{Kind: r.kind, Name: job + r.suffix})
+	}
+	return list
+}
+
+// Remains finds what is left of a job among the kinds that are not watched. Only an owner reference with the job's UID, or
+// that of one of its JobSets, makes an object the job's: the next incarnation has the same names.
+func (l *Live) Remains(ctx context.Context, job facts.JobKey, jobSets []types.UID) ([]*facts.Object, error) {
+	owners := map[types.UID]bool{job.UID: true}
+	for _, uid := range jobSets {
+		owners[uid] = true
+	}
+	var found []*facts.Object
+	for _, r := range remains() {
+		o, err := get(l, r.kind, func(m *metav1.PartialObjectMetadata) *facts.Object {
+			return facts.FromMeta(r.resource.Group, r.kind, m)
+		},
+			func() (*metav1.PartialObjectMetadata, error) {
+				return l.Clients.Metadata.Resource(r.resource).Namespace(job.Namespace).Get(ctx, job.Name+r.suffix, metav1.GetOptions{})
+			})
+		if err != nil {
+			return nil, err
+		}
+		if o != nil && owners[o.Owner.UID] {
+			found = append(found, o)
+		}
+	}
+	return found, nil
+}

@@ -41,6 +41,12 @@ func (i Instant) Known() bool { return i != 0 }
 // Add is the instant d later.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
 
+// After is the instant d later, in whole milliseconds. Moments at which something was seen differ by a nanosecond when the
+// clock stood still between them, so that they keep their order; a delay that begins at one of them does not.
+func (i Instant) After(d time.Duration) Instant {
+	return (i + Instant(d)) / Instant(time.Millisecond) * Instant(time.Millisecond)
+}
+
 // Sub is the time from j to i.
 func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }
 

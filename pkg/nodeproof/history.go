@@ -103,7 +103,7 @@ func (h *History) observe(p *facts.Pod, now facts.Instant, initial bool) {
 	if p.Terminating() && !h.GraceEnds.Known() {
 		h.ask(now)
 		h.GraceEnds = p.Deletion
-		if end := now.Add(seconds(p.Grace)); !initial && end > h.GraceEnds {
+		if end := now.After(seconds(p.Grace)); !initial && end > h.GraceEnds {
 			h.GraceEnds = end // the cluster's clock is behind ours: the later end is the safe one
 		}
 	}
@@ -147,7 +147,7 @@ func (h *History) Vanish(how Removal, final *facts.Pod, now facts.Instant, nodes
 	h.Removal, h.RemovedAt = how, now
 	h.ask(now)
 	if !h.GraceEnds.Known() {
-		h.GraceEnds = now.Add(seconds(h.Pod.SpecGrace))
+		h.GraceEnds = now.After(seconds(h.Pod.SpecGrace))
 	}
 	h.Follow(now, nodes)
 }

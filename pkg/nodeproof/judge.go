@@ -128,7 +128,7 @@ func (j *judgement) anchor() {
 		return
 	}
 	n := j.nodes.Newest(h.Pod.Node)
-	if h.Removal != Present || n == nil || !n.Heard() || j.due(h.Asked.Add(anchorDelay)) {
+	if h.Removal != Present || n == nil || !n.Heard() || j.due(h.Asked.After(anchorDelay)) {
 		j.read(h.Pod.Node, h.Asked)
 	}
 }
@@ -204,7 +204,7 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 		if in == nil || !in.ReadySince.Known() {
 			return e, false
 		}
-		from = max(h.WeakSeen, in.ReadySince).Add(j.o.WeakEvidenceDelay)
+		from = max(h.WeakSeen, in.ReadySince).After(j.o.WeakEvidenceDelay)
 		if !j.due(from) {
 			return e, false
 		}
@@ -302,7 +302,7 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 	if r.NodeUID != "" && j.returned(r) != nil {
 		return e, false
 	}
-	from := max(since.Add(j.o.NodeDeletionQuarantine), h.Asked)
+	from := max(since.After(j.o.NodeDeletionQuarantine), h.Asked)
 	if ready {
 		from = max(from, h.GraceEnds)
 	}

@@ -87,6 +87,7 @@ type Engine struct {
 	c Config
 
 	mu    sync.Mutex
+	last  facts.Instant
 	nodes *nodeproof.Nodes
 	jobs  map[facts.JobKey]*job
 	// byName finds every incarnation of a name.
@@ -145,7 +146,12 @@ func (uncounted) Settled(time.Duration)        {}
 func (uncounted) VerdictLatency(time.Duration) {}
 func (uncounted) Finding(string, bool)         {}
 
-func (e *Engine) now() facts.Instant { return facts.At(e.c.Clock.Now()) }
+// now is the time, and never the same twice: what was seen later has the later time even when the clock stands still. A
+// live read counts only for what was seen before it.
+func (e *Engine) now() facts.Instant {
+	e.last = max(facts.At(e.c.Clock.Now()), e.last+1)
+	return e.last
+}
 
 // SetNodesReadable says whether orphand may read Nodes. While it may not, nothing is proven.
 func (e *Engine) SetNodesReadable(readable bool) {

@@ -237,7 +237,7 @@ func (e *Engine) podFindings(p *pod, now facts.Instant) {
 	}
 	stuck := p.said == (nodeproof.Pair{Verdict: nodeproof.Alive, Reason: nodeproof.Terminating}) && h.GraceEnds.Known()
 	if stuck {
-		if at := h.GraceEnds.Add(e.c.StuckAfter); now < at {
+		if at := h.GraceEnds.After(e.c.StuckAfter); now < at {
 			stuck = false
 			p.dueBy(at)
 		}
@@ -247,7 +247,7 @@ func (e *Engine) podFindings(p *pod, now facts.Instant) {
 	}, onPod(p))
 	held := gone && h.Removal == nodeproof.Present && f.Terminating() && len(f.Finalizers) > 0
 	if held {
-		if at := max(h.Asked, p.saidAt).Add(e.c.HeldAfter); now < at {
+		if at := max(h.Asked, p.saidAt).After(e.c.HeldAfter); now < at {
 			held = false
 			p.dueBy(at)
 		}
@@ -319,20 +319,20 @@ func (e *Engine) jobFindings(j *job, now facts.Instant) {
 	}, func(ev *signals.Event) { ev.Attrs = append(ev.Attrs, signals.Attr{Key: "pods", Value: notGone}) })
 
 	deleting := j.present && t != nil && t.Deletion.Known()
-	wedged := deleting && slices.Contains(t.Finalizers, foreground) && len(j.objects) == 0 && len(j.live) == 0 && now >= t.Deletion.Add(e.c.HeldAfter)
+	wedged := deleting && slices.Contains(t.Finalizers, foreground) && len(j.objects) == 0 && len(j.live) == 0 && now >= t.Deletion.After(e.c.HeldAfter)
 	e.set(wedged, j, signals.ForegroundWedged, "", func() string {
 		return fmt.Sprintf("foreground deletion waits since %s with nothing left to wait for; Trainer's webhook refuses to lift the finalizer while %s %s is missing: create it again, or run `orphand unwedge`",
 			t.Deletion.Time().Format(time.RFC3339), t.RuntimeKind, t.RuntimeName)
 	}, nil)
 	for _, o := range j.sortedObjects() {
-		e.set(o.Terminating() && heldBy(o.Finalizers) != "" && now >= o.Deletion.Add(e.c.HeldAfter), j, signals.HeldByFinalizer, string(o.UID), func() string {
+		e.set(o.Terminating() && heldBy(o.Finalizers) != "" && now >= o.Deletion.After(e.c.HeldAfter), j, signals.HeldByFinalizer, string(o.UID), func() string {
 			return o.Ref().String() + " is held by finalizer " + heldBy(o.Finalizers)
 		}, nil)
 	}
-	e.set(deleting && heldBy(t.Finalizers) != "" && now >= t.Deletion.Add(e.c.HeldAfter), j, signals.HeldByFinalizer, string(j.key.UID), func() string {
+	e.set(deleting && heldBy(t.Finalizers) != "" && now >= t.Deletion.After(e.c.HeldAfter), j, signals.HeldByFinalizer, string(j.key.UID), func() string {
 		return t.Ref().String() + " is held by finalizer " + heldBy(t.Finalizers)
 	}, nil)
-	e.set(!j.present && j.sure && now >= j.gone.Add(e.c.GCGrace) && j.uncollected() != "", j, signals.GarbageCollectorStalled, "", func() string {
+	e.set(!j.present && j.sure && now >= j.gone.After(e.c.GCGrace) && j.uncollected() != "", j, signals.GarbageCollectorStalled, "", func() string {
 		return j.uncollected() + " was not asked to go although its TrainJob is gone for " + now.Sub(j.gone).String()
 	}, nil)
 	if j.state.Over() {
@@ -367,7 +367,7 @@ func (j *job) finishedBy(o Options) facts.Instant {
 	if !j.trainJob.FinishedAt.Known() {
 		return 0
 	}
-	return j.trainJob.FinishedAt.Add(o.Quiet)
+	return j.trainJob.FinishedAt.After(o.Quiet)
 }
 
 // uncollected names an object that the garbage collector should have asked to go.
@@ -504,7 +504,7 @@ func (e *Engine) findingsDue(j *job, at func(facts.Instant)) {
 	t := j.trainJob
 	if j.present && t != nil {
 		if t.Deletion.Known() {
-			at(t.Deletion.Add(e.c.HeldAfter))
+			at(t.Deletion.After(e.c.HeldAfter))
 		}
 		if t.Finished() {
 			at(j.finishedBy(e.c.Options))
@@ -512,10 +512,10 @@ func (e *Engine) findingsDue(j *job, at func(facts.Instant)) {
 	}
 	for _, o := range j.objects {
 		if o.Terminating() {
-			at(o.Deletion.Add(e.c.HeldAfter))
+			at(o.Deletion.After(e.c.HeldAfter))
 		}
 	}
 	if n := len(j.jobSets); n >= e.c.RecreateLoop && n > 0 {
-		at(j.jobSets[n-1].at.Add(e.c.RecreateWindow + 1))
+		at(j.jobSets[n-1].at.After(e.c.RecreateWindow + time.Millisecond))
 	}
 }

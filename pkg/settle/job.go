@@ -203,5 +203,5 @@ func (j *job) quietEnds(o Options) facts.Instant {
 	if j.key.Unknown() {
 		from = j.seen
 	}
-	return from.Add(o.Quiet)
+	return from.After(o.Quiet)
 }

@@ -187,7 +187,7 @@ func (e *Engine) readPod(p *pod) read {
 			p.check = false
 			p.h.SeePod(live, now, false, e.nodes)
 			e.index(p)
-			p.due = now.Add(unselectedEvery)
+			p.due = now.After(unselectedEvery)
 			p.job.podsDue(p.due)
 		}, err
 	}}
@@ -206,7 +206,7 @@ func (e *Engine) readRemains(j *job) read {
 		return func(now facts.Instant) {
 			j.extra, j.looked = found, true
 			// What is left goes by the garbage collector within seconds, or stays for long.
-			j.lookAt = now.Add(time.Second << min(j.looks, 6))
+			j.lookAt = now.After(time.Second << min(j.looks, 6))
 			j.looks++
 		}, err
 	}}
@@ -285,7 +285,7 @@ func (e *Engine) adopt(p *pod, now facts.Instant) {
 	}
 	e.podFindings(p, now)
 	if p.unselected {
-		p.due = now.Add(unselectedEvery)
+		p.due = now.After(unselectedEvery)
 	}
 	j.podsDue(p.due)
 	// A pod of a live job that its kubelet has ended and whose object is gone has nothing left to tell.
@@ -360,13 +360,13 @@ func (e *Engine) schedule(j *job, now facts.Instant) {
 	at(j.podDue)
 	if !j.present && j.sure {
 		at(j.quietEnds(e.c.Options))
-		at(j.gone.Add(e.c.GCGrace))
+		at(j.gone.After(e.c.GCGrace))
 		if j.state == Settled && j.left() == 0 && j.looked {
 			at(j.lookAt)
 		}
 	}
 	if j.cleared.Known() {
-		if at(j.cleared.Add(e.c.RecordTTL)); now >= j.cleared.Add(e.c.RecordTTL) {
+		if at(j.cleared.After(e.c.RecordTTL)); now >= j.cleared.After(e.c.RecordTTL) {
 			e.forget(j)
 			return
 		}
@@ -411,7 +411,7 @@ func (e *Engine) prune(now facts.Instant) {
 			used[p.h.Runs[i].NodeUID] = true
 		}
 	}
-	e.nodes.Prune(now.Add(-e.c.RecordTTL), func(uid types.UID) bool { return used[uid] })
+	e.nodes.Prune(now.After(-e.c.RecordTTL), func(uid types.UID) bool { return used[uid] })
 	for uid, at := range e.strangers {
 		if now >= at.Add(strangersFor) {
 			delete(e.strangers, uid)

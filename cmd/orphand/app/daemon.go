@@ -39,6 +39,8 @@ type parts struct {
 	clock    clock.WithTicker
 	sink     signals.Sink
 	recorder *metrics.Recorder
+	// ownsProcess allows what can be done only once per process.
+	ownsProcess bool
 }
 
 // daemon is `orphand run`.
@@ -93,7 +95,7 @@ func newDaemon(c config) (*daemon, error) {
 			return nil, err
 		}
 	}
-	d.follower, err = c.follow(parts{options: c.options, clients: d.clients, clock: c.clock, sink: d.sink, recorder: d.recorder})
+	d.follower, err = c.follow(parts{options: c.options, clients: d.clients, clock: c.clock, sink: d.sink, recorder: d.recorder, ownsProcess: c.ownsProcess})
 	if err != nil {
 		return nil, fmt.Errorf("making the informers: %w", err)
 	}

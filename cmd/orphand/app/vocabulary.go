@@ -2,8 +2,10 @@ package app
 
 import (
 	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/metrics"
 	"github.com/orphand/orphand/pkg/nodeproof"
+	"github.com/orphand/orphand/pkg/settle"
 	"github.com/orphand/orphand/pkg/signals"
 )
 
@@ -16,15 +18,19 @@ const (
 // vocabulary gathers every value that a metric's label may take from the packages that define them.
 func vocabulary() metrics.Vocabulary {
 	words := metrics.Vocabulary{
-		JobStates:    []string{"Active", "Finished", "Deleting", "Unproven", "Settling", "Settled", "Cleared", "Elsewhere"},
 		Kinds:        []string{facts.KindTrainJob, facts.KindJobSet, facts.KindJob, facts.KindPod, facts.KindTrainingRuntime, facts.KindNode},
-		KindStates:   []string{"Syncing", "Watching", "Absent", "Forbidden", "Failing"},
-		LiveReads:    []string{facts.KindNode, facts.KindTrainJob, facts.KindPod},
-		LiveOutcomes: []string{"Found", "Absent", "Forbidden", "Failed"},
+		LiveReads:    informers.LiveKinds(),
+		LiveOutcomes: informers.Outcomes(),
 		Modes:        []string{modeObserve, modeEnforce},
 	}
 	for _, pair := range nodeproof.Pairs() {
 		words.Verdicts = append(words.Verdicts, metrics.VerdictReason{Verdict: string(pair.Verdict), Reason: string(pair.Reason)})
+	}
+	for _, state := range settle.States() {
+		words.JobStates = append(words.JobStates, string(state))
+	}
+	for _, state := range informers.States() {
+		words.KindStates = append(words.KindStates, string(state))
 	}
 	for _, finding := range signals.Findings() {
 		words.Findings = append(words.Findings, string(finding.Code))

@@ -67,6 +67,7 @@ type spec struct {
 	transform cache.TransformFunc
 	handler   cache.ResourceEventHandler
 	named     cache.InformerNameAndResource
+	metrics   cache.InformerMetricsProvider
 }
 
 func newKind(s spec, now func() time.Time, tell func(Status)) (*kind, error) {
@@ -86,7 +87,7 @@ func newKind(s spec, now func() time.Time, tell func(Status)) (*kind, error) {
 		},
 	}, s.client)
 	k.informer = cache.NewSharedIndexInformerWithOptions(lw, s.example, cache.SharedIndexInformerOptions{
-		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, Identifier: s.named})
+		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, Identifier: s.named, InformerMetricsProvider: s.metrics})
 	if err := k.informer.SetTransform(s.transform); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,8 @@ type Config struct {
 	Changed func(Status)
 	// Name names the informers in client-go's metrics; nil for none.
 	Name *cache.InformerName
+	// Metrics receives them, under client-go's names; nil for nobody.
+	Metrics cache.InformerMetricsProvider
 }
 
 // Set is the watches of every kind that orphand follows.
@@ -83,6 +85,7 @@ func New(c Config) (*Set, error) {
 			transform: nodeTransform, handler: NodeHandlers(c.Observer), named: c.Name.WithResource(corev1.SchemeGroupVersion.WithResource("nodes"))},
 	}
 	for _, sp := range specs {
+		sp.metrics = c.Metrics
 		kind, err := newKind(sp, c.Clock.Now, tell)
 		if err != nil {
 			return nil, fmt.Errorf("watching %s: %w", sp.name, err)

@@ -162,7 +162,7 @@ func (q *Queue[K]) next(ctx, workCtx context.Context, work Work[K]) bool {
 	q.mu.Lock()
 	q.inWork[key] = q.options.Clock.Now()
 	q.mu.Unlock()
-	err, stack := contain(workCtx, key, work)
+	stack, err := contain(workCtx, key, work)
 	q.mu.Lock()
 	delete(q.inWork, key)
 	q.mu.Unlock()
@@ -179,11 +179,11 @@ func (q *Queue[K]) next(ctx, workCtx context.Context, work Work[K]) bool {
 }
 
 // contain turns a panic into an error: one key that meets a bug must not take the others down with it.
-func contain[K comparable](ctx context.Context, key K, work Work[K]) (err error, stack []byte) {
+func contain[K comparable](ctx context.Context, key K, work Work[K]) (stack []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err, stack = fmt.Errorf("panic: %v", p), debug.Stack()
+			stack, err = debug.Stack(), fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return work(ctx, key), nil
+	return nil, work(ctx, key)
 }

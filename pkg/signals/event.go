@@ -27,6 +27,8 @@ type Event struct {
 	// Finding is set when a finding started or ended, and Phase says which.
 	Finding Finding
 	Phase   Phase
+	// As overrides the table's level, for a code that stands for good and for bad news.
+	As Level
 	// Time is when orphand concluded it; zero means now.
 	Time time.Time
 
@@ -72,7 +74,7 @@ func (e Event) Name() string {
 	return string(e.Code)
 }
 
-// Level says how loud the line is. A finding that ended is never louder than Info.
+// Level says how loud the line is. Whatever ended is never louder than Info.
 func (e Event) Level() Level {
 	if e.Finding != "" {
 		if e.Phase == Ended {
@@ -85,13 +87,14 @@ func (e Event) Level() Level {
 		return info.Severity.Level()
 	}
 	info, ok := LookupEvent(e.Code)
-	if !ok {
+	switch {
+	case e.As != "":
+		return e.As
+	case !ok, e.Phase == Ended:
 		return Info
+	default:
+		return info.Level
 	}
-	if e.Phase == Ended {
-		return Info
-	}
-	return info.Level
 }
 
 // Text is the line's message: the event's own, else its meaning from the table.

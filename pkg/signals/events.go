@@ -21,7 +21,6 @@ const (
 	NodesUnreadable   Code = "NodesUnreadable"
 	LeadershipChanged Code = "LeadershipChanged"
 	ModeChanged       Code = "ModeChanged"
-	LiveReadFailed    Code = "LiveReadFailed"
 	WorkFailed        Code = "WorkFailed"
 	WorkPanicked      Code = "WorkPanicked"
 	ClientTrouble     Code = "ClientTrouble"
@@ -43,9 +42,9 @@ type EventInfo struct {
 func Events() []EventInfo {
 	return []EventInfo{
 		{PodVerdictChanged, Info, "A pod's verdict, or the reason for it, changed.",
-			[]string{FieldJob, FieldUID, FieldPod, FieldPodUID, FieldNode, FieldFrom, FieldVerdict, FieldReason, FieldEvidence, "grade", "latencySeconds"}},
+			[]string{FieldJob, FieldUID, FieldPod, FieldPodUID, FieldNode, FieldFrom, FieldVerdict, FieldReason, FieldEvidence}},
 		{JobStateChanged, Info, "A job's state changed.",
-			[]string{FieldJob, FieldUID, FieldFrom, FieldState, FieldReason, "pods", "alive", "unproven", "gone", "seconds"}},
+			[]string{FieldJob, FieldUID, FieldFrom, FieldState, "alive", "unproven", "gone"}},
 
 		{Starting, Info, "The process started.",
 			[]string{"version", "revision", "goVersion", "server", "flags"}},
@@ -55,7 +54,7 @@ func Events() []EventInfo {
 			[]string{FieldPhase, FieldReason, "server", "seconds", "cure"}},
 		{CachesSynced, Info, "Every cache that verdicts need is filled.",
 			[]string{"seconds"}},
-		{KindStateChanged, Info, "The watch of a kind changed its state: syncing, watching, absent, forbidden or failing.",
+		{KindStateChanged, Info, "The watch of a kind changed its state; a warning unless it is Watching now.",
 			[]string{FieldFrom, FieldState, FieldReason, "kind", "cure"}},
 		{NodesUnreadable, Warn, "Nodes may not be read, so nothing is proven and remaining pods count as Alive.",
 			[]string{FieldPhase, FieldReason, "cure"}},
@@ -63,12 +62,10 @@ func Events() []EventInfo {
 			[]string{FieldFrom, FieldState, "leader"}},
 		{ModeChanged, Warn, "What this process may do to the cluster changed.",
 			[]string{FieldFrom, FieldState, FieldReason}},
-		{LiveReadFailed, Warn, "A read that a verdict waits for failed; it is repeated.",
-			[]string{FieldJob, FieldUID, FieldNode, FieldReason, "kind", "name"}},
-		{WorkFailed, Warn, "Work on a job failed; it is repeated with growing delay.",
-			[]string{FieldJob, FieldUID, FieldReason, "queue", "attempt"}},
+		{WorkFailed, Warn, "Work on a job failed several times in a row; it is repeated with growing delay.",
+			[]string{FieldJob, FieldUID, FieldReason, "attempt", "repeated"}},
 		{WorkPanicked, Error, "Work on a job panicked, which is a bug; it is repeated with growing delay.",
-			[]string{FieldJob, FieldUID, FieldReason, "queue", "attempt", "stack"}},
+			[]string{FieldJob, FieldUID, FieldReason, "attempt", "repeated", "stack"}},
 		{ClientTrouble, Warn, "The Kubernetes client library reported trouble; repetitions are counted, not written.",
 			[]string{FieldReason, "logger", "repeated"}},
 		{Stopping, Info, "The process was asked to stop and finishes what it has begun.",

@@ -3,8 +3,6 @@ package app
 import (
 	"fmt"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
@@ -13,14 +11,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/orphand/orphand/pkg/signals"
-)
-
-const (
-	// noiseInterval is how often one and the same trouble is written.
-	noiseInterval = 10 * time.Minute
-	// noiseBurst is how many different troubles are written per noiseInterval. Messages that carry changing text would
-	// otherwise never count as repeated.
-	noiseBurst = 20
 )
 
 // bridgeKlog sends what the client library logs through zap, as ClientTrouble, without its repetitions: an API server
@@ -37,7 +27,7 @@ type quietSink struct {
 }
 
 func newQuietSink(inner logr.LogSink, clk clock.PassiveClock) logr.LogSink {
-	return quietSink{inner: inner, noise: &noise{clock: clk, written: map[string]*repeated{}}}
+	return quietSink{inner: inner, noise: newNoise(clk)}
 }
 
 // Init is for sinks that look up their caller; this one does not.
@@ -96,49 +86,4 @@ func (q quietSink) kind(message string, keysAndValues []any) string {
 		}
 	}
 	return kind
-}
-
-// noise remembers what was written lately.
-type noise struct {
-	clock clock.PassiveClock
-
-	mu      sync.Mutex
-	written map[string]*repeated
-}
-
-type repeated struct {
-	at      time.Time
-	leftOut int
-}
-
-// admit says whether a message of this kind may be written now, and how many were left out since the last one.
-func (n *noise) admit(kind string) (leftOut int, ok bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := n.clock.Now()
-	if last, found := n.written[kind]; found {
-		if now.Sub(last.at) < noiseInterval {
-			last.leftOut++
-			return 0, false
-		}
-		leftOut = last.leftOut
-		last.at, last.leftOut = now, 0
-		return leftOut, true
-	}
-	if len(n.written) >= noiseBurst {
-		n.forgetBefore(now.Add(-noiseInterval))
-	}
-	if len(n.written) >= noiseBurst {
-		return 0, false
-	}
-	n.written[kind] = &repeated{at: now}
-	return 0, true
-}
-
-func (n *noise) forgetBefore(t time.Time) {
-	for kind, last := range n.written {
-		if !last.at.After(t) {
-			delete(n.written, kind)
-		}
-	}
 }

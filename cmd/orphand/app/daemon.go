@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -28,19 +27,6 @@ type config struct {
 	log     io.Writer
 	// ownsProcess allows what can be done only once per process.
 	ownsProcess bool
-	// follow makes the part that watches and judges.
-	follow func(parts) (follower, error)
-}
-
-// parts are what a follower is made from.
-type parts struct {
-	options  Options
-	clients  *clients
-	clock    clock.WithTicker
-	sink     signals.Sink
-	recorder *metrics.Recorder
-	// ownsProcess allows what can be done only once per process.
-	ownsProcess bool
 }
 
 // daemon is `orphand run`.
@@ -52,7 +38,7 @@ type daemon struct {
 	clients  *clients
 	reach    *reach
 	leader   *leadership // nil without an election
-	follower follower
+	follower *follower
 	started  time.Time
 }
 
@@ -86,18 +72,17 @@ func newDaemon(c config) (*daemon, error) {
 	}
 	d.recorder.Mode(modeObserve)
 	d.recorder.Leader(!c.options.LeaderElect)
+	api, err := newAPIClients(d.clients)
+	if err != nil {
+		return nil, err
+	}
 	if c.options.LeaderElect {
-		kube, err := kubernetes.NewForConfigAndClient(d.clients.config, d.clients.http)
-		if err != nil {
-			return nil, fmt.Errorf("making the client for the Lease: %w", err)
-		}
-		if d.leader, err = newLeadership(c.options, kube.CoordinationV1(), d.sink, d.recorder.Leader); err != nil {
+		if d.leader, err = newLeadership(c.options, api.Kube.CoordinationV1(), d.sink, d.recorder.Leader); err != nil {
 			return nil, err
 		}
 	}
-	d.follower, err = c.follow(parts{options: c.options, clients: d.clients, clock: c.clock, sink: d.sink, recorder: d.recorder, ownsProcess: c.ownsProcess})
-	if err != nil {
-		return nil, fmt.Errorf("making the informers: %w", err)
+	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder); err != nil {
+		return nil, err
 	}
 	return d, nil
 }
@@ -142,7 +127,7 @@ func (d *daemon) work(outer context.Context) error {
 		stopLeading := d.beside(background, fail, d.leader.run)
 		defer stopLeading()
 	}
-	if err := d.follower.Run(ctx); err != nil {
+	if err := d.follower.run(ctx); err != nil {
 		return err
 	}
 	return ended(outer, ctx)
@@ -181,7 +166,7 @@ func (d *daemon) endpoints() endpoints {
 
 // livez lists what only a restart would cure. An API server that is away is not among it.
 func (d *daemon) livez() []check {
-	list := []check{{name: "work", ask: func() (string, error) { return "", d.follower.Stuck() }}}
+	list := []check{{name: "work", ask: func() (string, error) { return "", d.follower.stuck() }}}
 	if d.leader != nil {
 		list = append(list, d.leader.alive())
 	}
@@ -197,8 +182,8 @@ func (d *daemon) readyz() []check {
 	if d.leader != nil {
 		list = append(list, d.leader.check())
 	}
-	for _, kind := range d.follower.Kinds() {
-		list = append(list, kind.check())
+	for _, kind := range d.follower.watches.Kinds() {
+		list = append(list, kindCheck(kind))
 	}
 	return list
 }

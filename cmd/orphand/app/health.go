@@ -1,11 +1,9 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 )
 
 // check is one line of /livez or /readyz.
@@ -46,21 +44,4 @@ func checks(name string, list func() []check) http.HandlerFunc {
 			fmt.Fprint(w, "ok")
 		}
 	}
-}
-
-// check is the kind's line of /readyz.
-func (k kindStatus) check() check {
-	return check{name: "kind/" + k.Kind, ask: func() (string, error) {
-		text := k.State
-		if !k.Since.IsZero() {
-			text += " since " + k.Since.UTC().Format(time.RFC3339)
-		}
-		if k.Detail != "" {
-			text += ": " + k.Detail
-		}
-		if !k.Ready {
-			return "", errors.New(text)
-		}
-		return text, nil
-	}}
 }

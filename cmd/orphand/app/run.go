@@ -39,7 +39,7 @@ metrics and health to --http-address.`,
 		}
 		d, err := newDaemon(config{
 			options: options, given: given(own), cluster: found, build: readBuildInfo(),
-			clock: clock.RealClock{}, log: streams.Err, ownsProcess: true, follow: newFollower,
+			clock: clock.RealClock{}, log: streams.Err, ownsProcess: true,
 		})
 		if err != nil {
 			return err

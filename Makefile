@@ -1,0 +1,65 @@
+# make help lists the targets.
+
+GO         ?= go
+STATICCHECK = bin/staticcheck
+TALLY       = bin/tally
+UNIT        = unit -race ./...
+E2E         = e2e -C e2e -count=1 -timeout=45m ./...
+SOURCES     = cmd internal pkg e2e
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: needs ## a real control plane, accidents, and what orphand says; KEEP=1 leaves it running
+	KEEP=$(KEEP) $(GO) run ./e2e/cmd/demo
+
+.PHONY: test
+test: lint needs $(TALLY) ## lint, unit tests with the race detector, end-to-end scenarios; the last line counts them
+	@$(TALLY) $(UNIT) , $(E2E)
+
+.PHONY: unit
+unit: needs $(TALLY) ## unit tests with the race detector
+	@$(TALLY) $(UNIT)
+
+.PHONY: e2e
+e2e: needs $(TALLY) ## end-to-end scenarios on a real control plane
+	@$(TALLY) $(E2E)
+
+# Only the project's own modules are looked at: go vet does not end over the one that holds all of Kubernetes.
+.PHONY: lint
+lint: needs $(STATICCHECK) ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l $(SOURCES)); test -z "$$unformatted" || { echo "not formatted, run gofmt -w on:" $$unformatted >&2; exit 1; }
+	$(GO) vet ./...
+	$(GO) -C e2e vet ./...
+	$(STATICCHECK) ./...
+	cd e2e && ../$(STATICCHECK) ./...
+
+.PHONY: bench
+bench: needs ## benchmarks
+	$(GO) test -run='^$$' -bench=. -benchmem ./...
+
+.PHONY: build
+build: needs ## bin/orphand
+	$(GO) build -o bin/ ./cmd/orphand
+
+.PHONY: docs
+docs: needs ## write the generated pages of docs/ anew
+	$(GO) test ./cmd/orphand/app -run='^TestDocs' -count=1 -update
+
+.PHONY: clean
+clean: ## remove bin/
+	rm -rf bin
+
+.PHONY: needs
+needs:
+	@scripts/needs
+
+# Both are rebuilt only when their sources changed, and then from Go's own cache.
+.PHONY: $(STATICCHECK) $(TALLY)
+$(STATICCHECK): needs
+	@GOWORK=off $(GO) build -C tools -o ../$@ honnef.co/go/tools/cmd/staticcheck
+
+$(TALLY): needs
+	@$(GO) build -o $@ ./internal/tally

@@ -102,6 +102,12 @@ func (m *Machine) SetIdentity(id Identity) error {
 // Processes returns the live container processes on the machine.
 func (m *Machine) Processes() Truth { return m.c.Truth().OnMachine(m.Name) }
 
+// Node is the name under which the machine's kubelet registers.
+func (m *Machine) Node() string {
+	f, _ := m.read() // a machine without its file has no node
+	return f.Node
+}
+
 // LogFile is the path of the kubelet's log.
 func (m *Machine) LogFile() string { return m.c.path("log", "kubelet-"+m.Name+".log") }
 

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
@@ -42,8 +43,7 @@ type PodSelector struct {
 }
 
 func (s PodSelector) String() string {
-	labels := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: s.Labels})
-	return fmt.Sprintf("pods %s/%s (%s)", cmp.Or(s.Namespace, "*"), cmp.Or(s.Name, "*"), labels)
+	return strings.TrimSpace(fmt.Sprintf("pods %s/%s %s", cmp.Or(s.Namespace, "*"), cmp.Or(s.Name, "*"), labels.Set(s.Labels)))
 }
 
 // WaitPods waits until all selected pods together meet the condition. They are
@@ -53,7 +53,7 @@ func (c *Cluster) WaitPods(ctx context.Context, s PodSelector, cond func([]*core
 		what:   s.String(),
 		source: pods(c.client, s.Namespace),
 		name:   s.Name,
-		labels: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: s.Labels}),
+		labels: labels.Set(s.Labels).String(),
 		show:   showPod,
 	}, cond)
 }

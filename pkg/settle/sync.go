@@ -29,7 +29,9 @@ func (e *Engine) Sync(ctx context.Context, key facts.JobKey) error {
 		}
 		failed = e.readAll(ctx, reads)
 	}
-	e.conclude(key)
+	if e.conclude(key) && failed == nil {
+		e.c.Queue.Add(key)
+	}
 	return failed
 }
 
@@ -223,13 +225,14 @@ func (e *Engine) decide(j *job, now facts.Instant) State {
 	return j.decide(e.c.Options, held, now)
 }
 
-// conclude tells what is new about the job, and sees to it that it is looked at again in time.
-func (e *Engine) conclude(key facts.JobKey) {
+// conclude tells what is new about the job, and sees to it that it is looked at again in time. look says that it is settled
+// by what is told here, and that nobody has looked yet for what is left of it.
+func (e *Engine) conclude(key facts.JobKey) (look bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	j := e.jobs[key]
 	if j == nil {
-		return
+		return false
 	}
 	now := e.now()
 	changed := make([]*pod, 0, len(j.dirty))
@@ -253,6 +256,7 @@ func (e *Engine) conclude(key facts.JobKey) {
 	e.jobFindings(j, now)
 	e.schedule(j, now)
 	e.prune(now)
+	return j.state == Settled && j.left() == 0 && !j.looked
 }
 
 // adopt makes a judgement the pod's verdict, and tells it when it is another than before.

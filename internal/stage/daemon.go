@@ -236,10 +236,10 @@ func (r *run) failed(k facts.JobKey, err error, attempt int) {
 // kindChanged: the state of a watch is another.
 func (r *run) kindChanged(s informers.Status) {
 	r.recorder.KindState(s.Kind, string(s.State))
-	if s.Kind == facts.KindNode {
-		readable := s.State != informers.Forbidden
-		r.recorder.NodesReadable(readable)
-		r.process.SetNodesReadable(readable)
+	// As in `orphand run`: a watch of Nodes that merely fails leaves them readable.
+	if s.Kind == facts.KindNode && (s.State == informers.Watching || s.State == informers.Forbidden) {
+		r.recorder.NodesReadable(s.State == informers.Watching)
+		r.process.SetNodesReadable(s.State == informers.Watching)
 	}
 	r.emit(signals.Event{Code: signals.KindStateChanged, Time: r.loop.Now(), State: string(s.State), Reason: s.Reason,
 		Attrs: []signals.Attr{{Key: "kind", Value: s.Kind}}})

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 )
 
@@ -19,27 +20,17 @@ type Object interface {
 }
 
 // Kind is a kind of objects, whatever the version.
-type Kind struct {
-	Group, Kind string
-}
+type Kind = schema.GroupKind
 
 // The kinds that a daemon watches.
 var (
-	TrainJob        = Kind{facts.GroupTrainer, facts.KindTrainJob}
-	JobSet          = Kind{jobset.GroupVersion.Group, facts.KindJobSet}
-	Job             = Kind{"batch", facts.KindJob}
-	Pod             = Kind{"", facts.KindPod}
-	TrainingRuntime = Kind{facts.GroupTrainer, facts.KindTrainingRuntime}
-	Node            = Kind{"", facts.KindNode}
+	TrainJob        = schema.GroupKind{Group: facts.GroupTrainer, Kind: facts.KindTrainJob}
+	JobSet          = schema.GroupKind{Group: jobset.GroupVersion.Group, Kind: facts.KindJobSet}
+	Job             = schema.GroupKind{Group: "batch", Kind: facts.KindJob}
+	Pod             = schema.GroupKind{Kind: facts.KindPod}
+	TrainingRuntime = schema.GroupKind{Group: facts.GroupTrainer, Kind: facts.KindTrainingRuntime}
+	Node            = schema.GroupKind{Kind: facts.KindNode}
 )
-
-// String is the kind with its group, as kubectl writes it.
-func (k Kind) String() string {
-	if k.Group == "" {
-		return k.Kind
-	}
-	return k.Kind + "." + k.Group
-}
 
 // KindOf is the kind of an object.
 func KindOf(o Object) Kind {
@@ -52,7 +43,7 @@ func KindOf(o Object) Kind {
 		return JobSet
 	}
 	gvk := o.GetObjectKind().GroupVersionKind()
-	return Kind{gvk.Group, gvk.Kind}
+	return gvk.GroupKind()
 }
 
 // Record makes of an object what the daemon's own transforms make of it. It fails for an object that they cannot read.

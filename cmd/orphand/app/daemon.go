@@ -35,11 +35,13 @@ type daemon struct {
 	sink     signals.Sink
 	recorder *metrics.Recorder
 	scrape   http.Handler
-	clients  *clients
-	reach    *reach
-	leader   *leadership // nil without an election
-	follower *follower
-	started  time.Time
+	// catalogue lists every metric that scrape serves.
+	catalogue func() ([]metrics.Entry, error)
+	clients   *clients
+	reach     *reach
+	leader    *leadership // nil without an election
+	follower  *follower
+	started   time.Time
 }
 
 // newDaemon puts the parts together; nothing runs yet and nothing was asked of the cluster.
@@ -56,6 +58,7 @@ func newDaemon(c config) (*daemon, error) {
 
 	registry := metrics.NewRegistry()
 	d.scrape = metrics.Handler(registry)
+	d.catalogue = func() ([]metrics.Entry, error) { return metrics.Catalogue(registry) }
 	build := metrics.Build{Version: c.build.Version, Revision: c.build.Revision, GoVersion: c.build.GoVersion}
 	if d.recorder, err = metrics.New(registry, build, vocabulary()); err != nil {
 		return nil, fmt.Errorf("making the metrics: %w", err)
@@ -102,6 +105,7 @@ func (d *daemon) run(ctx context.Context) error {
 }
 
 func (d *daemon) work(outer context.Context) error {
+	defer d.follower.close()
 	listener, err := listen(d.options.HTTPAddress)
 	if err != nil {
 		return err

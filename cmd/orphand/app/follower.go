@@ -92,6 +92,12 @@ func newFollower(options Options, clients informers.Clients, clk clock.WithTicke
 	return f, nil
 }
 
+// close gives back what newFollower took, whether or not run was ever called.
+func (f *follower) close() {
+	f.jobs.ShutDown()
+	f.name.Release()
+}
+
 // newAPIClients makes the clients of the watches and live reads, all over one connection pool and one rate limit.
 func newAPIClients(c *clients) (informers.Clients, error) {
 	binary := rest.CopyConfig(c.config)
@@ -118,8 +124,6 @@ func newAPIClients(c *clients) (informers.Clients, error) {
 // run watches until ctx ends, then finishes the jobs in work. No job is judged before every cache that a verdict needs is
 // filled: what is not in a cache yet would look as if it were gone.
 func (f *follower) run(ctx context.Context) error {
-	defer f.name.Release()
-	defer f.jobs.ShutDown()
 	begun := f.clock.Now()
 
 	// The watches end after the workers: what a worker still concludes is concluded from caches that live.

@@ -47,6 +47,9 @@ type Options struct {
 	Progress func(format string, args ...any)
 }
 
+// ErrExists is the error of Start when a live cluster has the name.
+var ErrExists = errors.New("there is a cluster of that name")
+
 // Cluster is a running cluster. Its methods may be called concurrently, but two
 // accidents on one node at the same time are the caller's to order.
 type Cluster struct {
@@ -162,8 +165,12 @@ func create(o Options, programs binaries.Set) (*Cluster, error) {
 			}
 		} else {
 			c.Dir = filepath.Join(root, o.Name)
-			if err := os.Mkdir(c.Dir, 0o700); err != nil {
-				return fmt.Errorf("a cluster named %s is there already (stop it first): %w", o.Name, err)
+			if err := os.Mkdir(c.Dir, 0o700); errors.Is(err, os.ErrExist) {
+				dir := c.Dir
+				c.Dir = "" // another's, and not ours to remove
+				return fmt.Errorf("%w: %s in %s", ErrExists, o.Name, dir)
+			} else if err != nil {
+				return err
 			}
 		}
 		if err := writeJSON(filepath.Join(c.Dir, ownerFile), owner{process: self(), Detached: o.Detached}); err != nil {
@@ -175,7 +182,7 @@ func create(o Options, programs binaries.Set) (*Cluster, error) {
 		return c.save()
 	})
 	if err != nil {
-		if c.Dir != "" && exists(filepath.Join(c.Dir, ownerFile)) {
+		if c.Dir != "" {
 			err = errors.Join(err, os.RemoveAll(c.Dir))
 		}
 		return nil, err
@@ -192,7 +199,7 @@ func Open(name string) (*Cluster, error) {
 	c := &Cluster{Dir: filepath.Join(root, name), began: time.Now(), say: func(string, ...any) {}}
 	if err := readJSON(filepath.Join(c.Dir, stateFile), &c.state); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("no cluster named %s below %s: %w", name, root, err)
+			return nil, fmt.Errorf("there is no cluster named %s in %s", name, root)
 		}
 		return nil, err
 	}

@@ -28,11 +28,11 @@ const (
 	keptPrefix = "kept-"
 )
 
-// owner is who answers for a cluster. A cluster whose owner is dead is swept,
-// unless it was left running on purpose.
+// owner is who answers for a cluster.
 type owner struct {
 	process
-	// Detached clusters have no owner: only Stop ends them.
+	// Detached clusters were left running on purpose. They are swept only when
+	// nothing of them runs any more, as after a restart of the host.
 	Detached bool `json:"detached,omitempty"`
 }
 
@@ -95,10 +95,10 @@ func sweep(root string, say func(string, ...any)) error {
 	for _, dir := range dirs {
 		var o owner
 		err := readJSON(filepath.Join(dir, ownerFile), &o)
-		if err == nil && (o.Detached || o.alive()) {
+		if err == nil && (o.alive() || o.Detached && len(recorded(dir)) > 0) {
 			continue
 		}
-		say("sweeping up %s: its owner, process %d, is gone", dir, o.PID)
+		say("sweeping up %s, which process %d left", dir, o.PID)
 		errs = append(errs, endAll(dir), os.RemoveAll(dir))
 	}
 	sweepKept(root)
@@ -120,12 +120,8 @@ func sweepKept(root string) {
 // start and its record.
 func endAll(dir string) error {
 	var errs []error
-	files, _ := filepath.Glob(filepath.Join(dir, "run", "*.pid"))
-	machines, _ := filepath.Glob(filepath.Join(dir, "machines", "*", "kubelet.pid"))
-	// Kubelets before the containers: a kubelet would report their end, and
-	// start others.
-	for _, file := range append(machines, files...) {
-		errs = append(errs, readProcess(file).kill())
+	for _, p := range recorded(dir) {
+		errs = append(errs, p.kill())
 	}
 	for _, pid := range pids() {
 		p := process{PID: pid, Start: statOf(pid).start}
@@ -135,6 +131,20 @@ func endAll(dir string) error {
 	}
 	errs = append(errs, killAll(func() Truth { return truthOf(dir) }))
 	return errors.Join(errs...)
+}
+
+// recorded returns the live processes on record: kubelets, then components.
+// Kubelets come first so that they report nothing of what follows.
+func recorded(dir string) []process {
+	kubelets, _ := filepath.Glob(filepath.Join(dir, "machines", "*", "kubelet.pid"))
+	components, _ := filepath.Glob(filepath.Join(dir, "run", "*.pid"))
+	var out []process
+	for _, file := range append(kubelets, components...) {
+		if p := readProcess(file); p.alive() {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 func readJSON(file string, into any) error {

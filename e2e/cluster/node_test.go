@@ -115,7 +115,18 @@ func TestAnotherMachine(t *testing.T) {
 	if !shared.Truth().Alive(p.UID) {
 		t.Error("the process died with the name")
 	}
+	// The old machine comes back in the same boot under another name. There its
+	// kubelet ends what it finds and was not asked to run.
+	must(t, old.Join("replaced-returns"))
+	returned := shared.Node("replaced-returns")
+	must(t, returned.WaitReady(t.Context()))
+	if got := object(t, returned).Status.NodeInfo; got.SystemUUID != was.SystemUUID || got.BootID != was.BootID {
+		t.Errorf("the old machine under a new name reports %+v, want %+v", got, was)
+	}
+	_, err = shared.WaitTruth(t.Context(), func(now cluster.Truth) bool { return !now.Alive(pods[0].UID) })
+	must(t, err)
 	must(t, old.PowerOff())
+	must(t, returned.Delete(t.Context()))
 	if len(old.Processes()) != 0 {
 		t.Errorf("the old machine is off and runs:\n%s", old.Processes())
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -53,13 +54,16 @@ func up(ctx context.Context, flags *flag.FlagSet, args []string, out io.Writer) 
 	if *bare {
 		o.Without = []cluster.Component{cluster.JobSet, cluster.Trainer}
 	}
-	c, err := cluster.Start(ctx, o)
-	if err != nil {
-		return err
-	}
 	more := ""
 	if *name != playground {
 		more = " -name " + *name
+	}
+	c, err := cluster.Start(ctx, o)
+	if errors.Is(err, cluster.ErrExists) {
+		return fmt.Errorf("%w; end it with: go run ./e2e/cmd/cluster down%s", err, more)
+	}
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(out, `
 export KUBECONFIG=%s

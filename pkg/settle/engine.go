@@ -77,6 +77,8 @@ type Config struct {
 	Queue    Queue
 	Sink     signals.Sink
 	Recorder Recorder
+	// Ledger keeps the records; nil for none.
+	Ledger Ledger
 	// Readers is how many live reads may be under way at once for one job; 1 makes a run repeatable.
 	Readers int
 }
@@ -162,7 +164,7 @@ func (e *Engine) SetNodesReadable(readable bool) {
 	}
 	e.nodes.Readable = readable
 	now := e.now()
-	for _, p := range e.pods {
+	for _, p := range sorted(e.pods) {
 		e.follow(p, now)
 		e.touch(p, now)
 	}

@@ -27,14 +27,29 @@ func (e *Engine) raise(j *job, f signals.Finding, on string, message string, fil
 	if _, raised := e.findings[c]; raised {
 		return
 	}
-	ev := e.jobEvent(j, e.now())
+	ev := e.jobEvent(j, e.now().Time())
 	ev.Finding, ev.Phase, ev.Message = f, signals.Started, message
 	if fill != nil {
 		fill(&ev)
 	}
 	e.findings[c] = ev
+	j.note(FindingNote{Code: f, Cause: on, Message: ev.Text(), Since: facts.At(ev.Time)})
 	e.c.Recorder.Finding(string(f), true)
 	e.c.Sink.Emit(ev)
+}
+
+// maxTold bounds what a job remembers of its findings: the oldest that are over go first.
+const maxTold = 64
+
+func (j *job) note(n FindingNote) {
+	if len(j.told) >= maxTold {
+		over := slices.IndexFunc(j.told, func(f FindingNote) bool { return f.Until.Known() })
+		if over < 0 {
+			return // as many stand already; the log and the metrics have this one as well
+		}
+		j.told = slices.Delete(j.told, over, over+1)
+	}
+	j.told = append(j.told, n)
 }
 
 // end tells that a finding is over.
@@ -46,6 +61,11 @@ func (e *Engine) end(j *job, f signals.Finding, on string) {
 	}
 	delete(e.findings, c)
 	ev.Phase, ev.Time = signals.Ended, e.now().Time()
+	for i := range j.told {
+		if n := &j.told[i]; n.Code == f && n.Cause == on && !n.Until.Known() {
+			n.Until = facts.At(ev.Time)
+		}
+	}
 	e.c.Recorder.Finding(string(f), false)
 	e.c.Sink.Emit(ev)
 }

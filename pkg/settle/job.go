@@ -65,6 +65,9 @@ type job struct {
 	looked bool
 	lookAt facts.Instant
 	looks  int
+	// past is what a record said of the job before this process began, told the findings so far.
+	past Past
+	told []FindingNote
 	// touched are the ranks to be looked at.
 	touched map[rank]bool
 }

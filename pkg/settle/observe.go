@@ -256,7 +256,7 @@ func (e *Engine) PodGone(f *facts.Pod, how informers.End) {
 	defer e.mu.Unlock()
 	now := e.now()
 	if f.UID == "" {
-		for _, p := range e.pods {
+		for _, p := range sorted(e.pods) {
 			if p.h.Pod.Namespace == f.Namespace && p.h.Pod.Name == f.Name && p.h.Removal == nodeproof.Present {
 				e.vanish(p, nodeproof.Unseen, nil, now)
 			}
@@ -324,11 +324,11 @@ func (e *Engine) NodeGone(n *facts.Node, _ informers.End) {
 
 // nodeChanged looks again at every pod that a node's change may concern.
 func (e *Engine) nodeChanged(name string, machine facts.Machine, now facts.Instant) {
-	for _, p := range e.onNode[name] {
+	for _, p := range sorted(e.onNode[name]) {
 		e.follow(p, now)
 		e.touch(p, now)
 	}
-	for _, p := range e.onMachine[machine] {
+	for _, p := range sorted(e.onMachine[machine]) {
 		e.follow(p, now)
 		e.touch(p, now)
 	}

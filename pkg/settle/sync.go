@@ -132,7 +132,7 @@ func (e *Engine) readNode(name string) read {
 		n, err := e.c.Live.Node(ctx, name)
 		return func(now facts.Instant) {
 			e.nodes.SeeLive(name, n, now)
-			for _, p := range e.onNode[name] {
+			for _, p := range sorted(e.onNode[name]) {
 				e.follow(p, now)
 				if p.said.Verdict != nodeproof.Gone {
 					e.again(p)
@@ -255,6 +255,9 @@ func (e *Engine) conclude(key facts.JobKey) (look bool) {
 	}
 	e.jobFindings(j, now)
 	e.schedule(j, now)
+	if e.c.Ledger != nil && j.recorded() {
+		e.c.Ledger.Keep(key)
+	}
 	e.prune(now)
 	return j.state == Settled && j.left() == 0 && !j.looked
 }
@@ -301,7 +304,7 @@ func (e *Engine) adopt(p *pod, now facts.Instant) {
 
 func (e *Engine) verdictEvent(p *pod, before nodeproof.Pair, now facts.Instant) signals.Event {
 	f := p.h.Pod
-	ev := e.jobEvent(p.job, now)
+	ev := e.jobEvent(p.job, now.Time())
 	ev.Code = signals.PodVerdictChanged
 	ev.Pod, ev.PodUID, ev.Node = f.Name, string(f.UID), f.Node
 	ev.Verdict, ev.Reason = string(p.said.Verdict), string(p.said.Reason)
@@ -314,8 +317,8 @@ func (e *Engine) verdictEvent(p *pod, before nodeproof.Pair, now facts.Instant) 
 	return ev
 }
 
-func (e *Engine) jobEvent(j *job, now facts.Instant) signals.Event {
-	return signals.Event{Time: now.Time(), Namespace: j.key.Namespace, Job: j.key.Name, UID: string(j.key.UID)}
+func (e *Engine) jobEvent(j *job, at time.Time) signals.Event {
+	return signals.Event{Time: at, Namespace: j.key.Namespace, Job: j.key.Name, UID: string(j.key.UID)}
 }
 
 func (e *Engine) adoptState(j *job, next State, now facts.Instant) {
@@ -334,7 +337,7 @@ func (e *Engine) adoptState(j *job, next State, now facts.Instant) {
 		j.cleared = now
 	}
 	if !(before == "" && j.initial && j.present && next != Deleting) {
-		ev := e.jobEvent(j, now)
+		ev := e.jobEvent(j, now.Time())
 		ev.Code = signals.JobStateChanged
 		ev.From, ev.State = string(before), string(next)
 		ev.Attrs = []signals.Attr{

@@ -127,17 +127,7 @@ func (a *API) write(c *collection, k key, next, final *version, d Delivery) {
 	case before == nil || before.object.GetUID() == final.object.GetUID():
 		s.held = nil
 	}
-	at := a.loop.now
-	if !d.Lost {
-		at = at.Add(d.After)
-	}
-	if s.waits > 0 && at.Before(s.due) {
-		at = s.due
-	}
-	s.due = at
-	s.waits++
-	a.loop.At(at, func() {
-		s.waits--
+	show := func() {
 		switch {
 		case next != nil:
 			s.shown = next
@@ -155,6 +145,23 @@ func (a *API) write(c *collection, k key, next, final *version, d Delivery) {
 				w.changed(before, next, final)
 			}
 		}
+	}
+	at := a.loop.now
+	if !d.Lost {
+		at = at.Add(d.After)
+	}
+	if s.waits > 0 && at.Before(s.due) {
+		at = s.due
+	}
+	if s.waits == 0 && !at.After(a.loop.now) {
+		show()
+		return
+	}
+	s.due = at
+	s.waits++
+	a.loop.at(at, shows, func() {
+		s.waits--
+		show()
 	})
 }
 

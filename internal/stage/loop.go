@@ -6,8 +6,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Loop is a simulated clock and the functions that wait for their time. Of those due at one moment, events come before
-// work: a key of the queue is worked on when everything that happens at that moment has been delivered.
+// Loop is a simulated clock and the functions that wait for their time. Of those due at one moment, what watches were late
+// to show comes first, then what happens, then work: a key of the queue is worked on when everything that happens at that
+// moment has been delivered.
 type Loop struct {
 	now   time.Time
 	seq   uint64
@@ -19,7 +20,8 @@ var _ clock.PassiveClock = (*Loop)(nil)
 type lane uint8
 
 const (
-	events lane = iota
+	shows lane = iota
+	events
 	work
 )
 

@@ -57,8 +57,11 @@ func TestNoPackageKeepsStateOfItsOwn(t *testing.T) {
 					continue
 				}
 				if len(value.Values) == 1 {
-					if call, ok := value.Values[0].(*ast.CallExpr); ok && slices.Contains(makers, nameOf(call.Fun)) {
-						continue
+					if call, ok := value.Values[0].(*ast.CallExpr); ok {
+						name := nameOf(call.Fun)
+						if slices.Contains(makers, name) || strings.HasSuffix(name, ".WithResource") || strings.HasSuffix(name, ".WithKind") {
+							continue
+						}
 					}
 					if literal, ok := value.Values[0].(*ast.CompositeLit); ok && strings.HasPrefix(nameOf(literal.Type), "schema.") {
 						continue

@@ -201,7 +201,10 @@ type EvidenceSummary struct {
 
 // FindingSummary is one finding.
 type FindingSummary struct {
-	Code    string      `json:"code"`
+	Code string `json:"code"`
+	// cause tells two findings of one code apart.
+	// +optional
+	Cause   string      `json:"cause,omitempty"`
 	Message string      `json:"message"`
 	Since   metav1.Time `json:"since"`
 	// until is when it was over.

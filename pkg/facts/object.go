@@ -36,7 +36,7 @@ type Object struct {
 	RestartAttempt string
 	// Suspended and Finished are a JobSet's: it is to be suspended, it has a terminal condition.
 	Suspended, Finished bool
-	Keep           bool
+	Keep                bool
 	// Labels are kept for runtime copies only: they tell the adapter's copies from an administrator's runtimes.
 	Labels map[string]string
 }

@@ -37,6 +37,8 @@ type Status struct {
 	Reason string
 	// Synced says that its first list has come at some time.
 	Synced bool
+	// Spare says that orphand can do without the kind.
+	Spare bool
 }
 
 // kind watches the objects of one kind. A kind that is absent or forbidden is asked for again, with growing pauses of up to
@@ -67,11 +69,13 @@ type spec struct {
 	transform cache.TransformFunc
 	handler   cache.ResourceEventHandler
 	named     cache.InformerNameAndResource
-	metrics   cache.InformerMetricsProvider
+	// spare kinds are those that orphand can do without.
+	spare   bool
+	metrics cache.InformerMetricsProvider
 }
 
 func newKind(s spec, now func() time.Time, tell func(Status)) (*kind, error) {
-	k := &kind{name: s.name, now: now, tell: tell, status: Status{Kind: s.name, State: Syncing, Since: now()}}
+	k := &kind{name: s.name, now: now, tell: tell, status: Status{Kind: s.name, State: Syncing, Since: now(), Spare: s.spare}}
 	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = s.selector

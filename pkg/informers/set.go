@@ -36,10 +36,20 @@ type Config struct {
 	Clock    clock.PassiveClock
 	// Changed is told when the state of a kind changes. It must not block.
 	Changed func(Status)
+	// Extra are further kinds to watch, which orphand can do without.
+	Extra []Extra
 	// Name names the informers in client-go's metrics; nil for none.
 	Name *cache.InformerName
 	// Metrics receives them, under client-go's names; nil for nobody.
 	Metrics cache.InformerMetricsProvider
+}
+
+// Extra is a kind of custom resource that orphand can do without.
+type Extra struct {
+	Kind      string
+	Resource  schema.GroupVersionResource
+	Transform cache.TransformFunc
+	Handler   cache.ResourceEventHandler
 }
 
 // Set is the watches of every kind that orphand follows.
@@ -84,6 +94,10 @@ func New(c Config) (*Set, error) {
 		{name: facts.KindNode, example: &corev1.Node{}, lister: nodeLister(k.Kube), client: k.Kube,
 			transform: nodeTransform, handler: NodeHandlers(c.Observer), named: c.Name.WithResource(corev1.SchemeGroupVersion.WithResource("nodes"))},
 	}
+	for _, x := range c.Extra {
+		specs = append(specs, spec{name: x.Kind, example: &unstructured.Unstructured{}, lister: dynamicLister(k.Dynamic, x.Resource), client: k.Dynamic,
+			transform: x.Transform, handler: x.Handler, named: c.Name.WithResource(x.Resource), spare: true})
+	}
 	for _, sp := range specs {
 		sp.metrics = c.Metrics
 		kind, err := newKind(sp, c.Clock.Now, tell)
@@ -117,7 +131,7 @@ func (s *Set) Kinds() []Status {
 // known not to be served, or it is Node, without which nothing is proven. Nothing is ever concluded from a list that
 // failed.
 func (s Status) Usable() bool {
-	if s.Synced {
+	if s.Synced || s.Spare && (s.State == Absent || s.State == Forbidden) {
 		return true
 	}
 	switch s.State {
@@ -145,6 +159,16 @@ func (s *Set) WaitUsable(ctx context.Context) bool {
 		case <-s.changed:
 		}
 	}
+}
+
+// Objects lists what the cache of a kind holds.
+func (s *Set) Objects(kind string) []any {
+	for _, k := range s.kinds {
+		if k.name == kind {
+			return k.informer.GetStore().List()
+		}
+	}
+	return nil
 }
 
 func dynamicLister(c dynamic.Interface, r schema.GroupVersionResource) lister {

@@ -152,6 +152,17 @@ func (h *History) Vanish(how Removal, final *facts.Pod, now facts.Instant, nodes
 	h.Follow(now, nodes)
 }
 
+// Resume prepares a history that was read from a record. A Node that the pod ran on and that is not there went while nobody
+// watched: it counts as gone from now.
+func (h *History) Resume(now facts.Instant, nodes *Nodes) {
+	for i := range h.Runs {
+		r := &h.Runs[i]
+		if r.NodeUID != "" && nodes.Instance(r.NodeUID) == nil {
+			r.Absent = now
+		}
+	}
+}
+
 // startedBefore says whether the pod was on a node of this name before this Node object existed.
 func (h *History) startedBefore(node *facts.Node) bool {
 	at := h.Pod.Scheduled

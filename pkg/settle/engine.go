@@ -190,6 +190,13 @@ func (e *Engine) Attest(uid types.UID, a nodeproof.Attestation) {
 	}
 }
 
+// Unattest takes a word back that was not used yet: evidence that was made of it stays.
+func (e *Engine) Unattest(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.nodes.Unattest(uid)
+}
+
 // OldestUnproven is for how many seconds the longest-standing Unproven pod has been Unproven; 0 when there is none.
 func (e *Engine) OldestUnproven() float64 {
 	e.mu.Lock()

@@ -1,0 +1,244 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/orphand/orphand/api/v1alpha1"
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/nodeproof"
+	"github.com/orphand/orphand/pkg/settle"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// Records reads and writes the records. Apply is a server-side apply of the record's spec and then of its status, with
+// orphand's own field manager, and returns the record as it then is.
+type Records interface {
+	Apply(ctx context.Context, o *v1alpha1.Orphan) (*v1alpha1.Orphan, error)
+	// Forget deletes the record with the given UID.
+	Forget(ctx context.Context, namespace, name string, uid types.UID) error
+}
+
+// Engine is what the ledger asks of the engine.
+type Engine interface {
+	Note(facts.JobKey) (settle.Note, bool)
+	Restore(settle.Note)
+	Attest(types.UID, nodeproof.Attestation)
+	Unattest(types.UID)
+}
+
+// Queue is the ledger's own work queue.
+type Queue interface {
+	Add(facts.JobKey)
+	AddAfter(facts.JobKey, time.Duration)
+}
+
+// Config is what a ledger works with.
+type Config struct {
+	Records Records
+	Engine  Engine
+	Queue   Queue
+	Clock   clock.PassiveClock
+	// Leads says whether this process may write; nil for always.
+	Leads func() bool
+}
+
+// The pace of writes. What a restart must not lose (a new pod, a pod that went without proof, a state) is written soon;
+// what only people read waits. A record that changes again and again is written ever more rarely.
+const (
+	soon   = 200 * time.Millisecond
+	lazily = 30 * time.Second
+	rarest = 30 * time.Second
+)
+
+// Ledger keeps the records. It is safe for concurrent use.
+type Ledger struct {
+	c Config
+
+	mu      sync.Mutex
+	enabled bool
+	written map[facts.JobKey]*entry
+	vouched map[recordKey]map[types.UID]nodeproof.Attestation
+}
+
+// entry is what was last written of a job.
+type entry struct {
+	uid        types.UID
+	state      settle.State
+	urgent     uint64 // a digest of what a restart must not lose
+	all        uint64 // a digest of everything
+	at         time.Time
+	writes     int
+	conditions []metav1.Condition
+}
+
+// New makes a ledger that keeps nothing until Enable.
+func New(c Config) *Ledger {
+	if c.Leads == nil {
+		c.Leads = func() bool { return true }
+	}
+	return &Ledger{c: c, written: map[facts.JobKey]*entry{}, vouched: map[recordKey]map[types.UID]nodeproof.Attestation{}}
+}
+
+// Enable says whether records can be kept: their kind is served, and orphand may write it.
+func (l *Ledger) Enable(enabled bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.enabled = enabled
+}
+
+// Enabled says whether records are kept.
+func (l *Ledger) Enabled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.enabled
+}
+
+// Keep satisfies settle.Ledger.
+func (l *Ledger) Keep(key facts.JobKey) {
+	if l.Enabled() {
+		l.c.Queue.AddAfter(key, soon)
+	}
+}
+
+// Adopt goes on from a record that is there when the process begins. It must be called before any job is worked on.
+func (l *Ledger) Adopt(o *v1alpha1.Orphan) error {
+	n, err := Read(o)
+	if err != nil {
+		return err
+	}
+	l.Seen(o)
+	l.c.Engine.Restore(n)
+	return nil
+}
+
+// Seen remembers which record a job has, from a watch or a write.
+func (l *Ledger) Seen(o *v1alpha1.Orphan) {
+	key := facts.JobKey{Namespace: o.Namespace, Name: o.Spec.TrainJob.Name, UID: types.UID(o.Spec.TrainJob.UID)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.written[key]
+	if e == nil {
+		e = &entry{state: settle.State(o.Status.State)}
+		l.written[key] = e
+	}
+	e.uid, e.conditions = o.UID, o.Status.Conditions
+}
+
+// Gone notes that somebody deleted a record. What is still known of its job is written again.
+func (l *Ledger) Gone(o *v1alpha1.Orphan) {
+	key := facts.JobKey{Namespace: o.Namespace, Name: o.Spec.TrainJob.Name, UID: types.UID(o.Spec.TrainJob.UID)}
+	l.mu.Lock()
+	if e := l.written[key]; e != nil && e.uid == o.UID {
+		delete(l.written, key)
+	}
+	l.mu.Unlock()
+	l.Keep(key)
+}
+
+// Sync writes a job's record when that is due, or forgets it when the engine has.
+func (l *Ledger) Sync(ctx context.Context, key facts.JobKey) error {
+	if !l.Enabled() || !l.c.Leads() {
+		return nil
+	}
+	n, wanted := l.c.Engine.Note(key)
+	l.mu.Lock()
+	e := l.written[key]
+	l.mu.Unlock()
+	if !wanted {
+		if e == nil || e.uid == "" {
+			return nil
+		}
+		if err := l.c.Records.Forget(ctx, key.Namespace, Name(key), e.uid); err != nil {
+			return fmt.Errorf("forgetting record %s/%s: %w", key.Namespace, Name(key), err)
+		}
+		l.mu.Lock()
+		delete(l.written, key)
+		l.mu.Unlock()
+		return nil
+	}
+	urgent, all := digests(n)
+	now := l.c.Clock.Now()
+	if wait, same := e.wait(n.State, urgent, all, now); same {
+		return nil
+	} else if wait > 0 {
+		l.c.Queue.AddAfter(key, wait)
+		return nil
+	}
+	var before []metav1.Condition
+	if e != nil {
+		before = e.conditions
+	}
+	o, err := Record(n, before, facts.At(now))
+	if err != nil {
+		return err
+	}
+	stored, err := l.c.Records.Apply(ctx, o)
+	if err != nil {
+		return fmt.Errorf("writing record %s/%s: %w", o.Namespace, o.Name, err)
+	}
+	next := &entry{uid: stored.UID, state: n.State, urgent: urgent, all: all, at: now, writes: 1, conditions: o.Status.Conditions}
+	if e != nil {
+		next.writes = e.writes + 1
+	}
+	l.mu.Lock()
+	l.written[key] = next
+	l.mu.Unlock()
+	return nil
+}
+
+// wait is how long the next write may wait, and whether there is nothing to write.
+func (e *entry) wait(state settle.State, urgent, all uint64, now time.Time) (time.Duration, bool) {
+	switch {
+	case e == nil || e.at.IsZero() || e.state != state:
+		return 0, false
+	case e.all == all:
+		return 0, true
+	}
+	pause := lazily
+	if e.urgent != urgent {
+		pause = min(time.Second<<min(e.writes, 5), rarest)
+	}
+	return max(0, pause-now.Sub(e.at)), false
+}
+
+// digests condense a note: what a restart must not lose, and everything.
+func digests(n settle.Note) (urgent, all uint64) {
+	h := fnv.New64a()
+	put := func(parts ...string) {
+		for _, p := range parts {
+			_, _ = h.Write([]byte(p))
+			_, _ = h.Write([]byte{0})
+		}
+	}
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		put(string(p.History.Pod.UID))
+		if p.Said.Verdict == "Unproven" {
+			put(string(p.Said.Reason))
+		}
+		for j := range p.History.Runs {
+			r := &p.History.Runs[j]
+			put(string(r.NodeUID), r.Machine.SystemUUID, r.Machine.MachineID, r.Boot)
+			if r.Proof != nil {
+				put(string(r.Proof.Reason))
+			}
+		}
+		if p.History.Anchored.Known() {
+			put("anchored")
+		}
+	}
+	// Pods that became Gone leave the list, which changes this digest as well; nothing would be lost without them, so that
+	// only additions are urgent. They cannot be told apart by a digest, and the growing pause bounds the price.
+	urgent = h.Sum64()
+	put(string(n.State), n.WaitingFor, fmt.Sprint(n.Alive, n.Unproven, n.Gone, len(n.Findings)))
+	for _, f := range n.Findings {
+		put(f.Cause, fmt.Sprint(f.Until))
+	}
+	return urgent, h.Sum64()
+}

@@ -1,0 +1,264 @@
+package settle
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/nodeproof"
+	"github.com/orphand/orphand/pkg/signals"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Note is what a record holds of a job: enough for people to read and for another process to go on from.
+type Note struct {
+	Job   facts.JobKey
+	State State
+	// Reason is one word for why the job is not settled, or "" when it is.
+	Alive, Unproven, Gone int
+	GoneAt, SettledAt     facts.Instant
+	// WaitingFor names in a few words what the job waits for.
+	WaitingFor string
+	JobSets    []types.UID
+	// Pods are those that are not Gone, by name.
+	Pods     []PodNote
+	Evidence []EvidenceNote
+	Findings []FindingNote
+}
+
+// PodNote is one pod that is not Gone.
+type PodNote struct {
+	History *nodeproof.History
+	Said    nodeproof.Pair
+	Since   facts.Instant
+}
+
+// EvidenceNote says how many pods one kind of evidence proved to be Gone.
+type EvidenceNote struct {
+	Reason      nodeproof.Reason
+	Weak        bool
+	Count       int
+	First, Last facts.Instant
+	Sources     []string
+}
+
+// FindingNote is one finding.
+type FindingNote struct {
+	Code         signals.Finding
+	Cause        string
+	Message      string
+	Since, Until facts.Instant
+}
+
+// Ledger is told of jobs whose record may have to change. Keep must not block.
+type Ledger interface {
+	Keep(facts.JobKey)
+}
+
+// maxSources is how many objects a kind of evidence names.
+const maxSources = 5
+
+// Note describes a job for its record. It is false for a job that needs none: one that lives and of which no pod's object
+// went without proof.
+func (e *Engine) Note(key facts.JobKey) (Note, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	j := e.jobs[key]
+	if j == nil || !j.recorded() {
+		return Note{}, false
+	}
+	n := Note{Job: key, State: j.state, Alive: j.counts[nodeproof.Alive], Unproven: j.counts[nodeproof.Unproven],
+		Gone: max(j.counts[nodeproof.Gone], j.past.Gone), GoneAt: j.gone, SettledAt: j.settled, WaitingFor: j.waitingFor()}
+	for _, a := range j.jobSets {
+		n.JobSets = append(n.JobSets, a.uid)
+	}
+	evidence := map[evidenceKind]*EvidenceNote{}
+	for _, p := range sorted(j.pods) {
+		if proof := p.h.Proof; proof != nil {
+			summarize(evidence, *proof)
+			continue
+		}
+		h := *p.h
+		h.Runs = slices.Clone(p.h.Runs)
+		n.Pods = append(n.Pods, PodNote{History: &h, Said: p.said, Since: p.saidAt})
+	}
+	for _, past := range j.past.Evidence {
+		if now := evidence[evidenceKind{past.Reason, past.Weak}]; now == nil || now.Count < past.Count {
+			evidence[evidenceKind{past.Reason, past.Weak}] = &past
+		}
+	}
+	for _, s := range evidence {
+		n.Evidence = append(n.Evidence, *s)
+	}
+	slices.SortFunc(n.Evidence, func(a, b EvidenceNote) int {
+		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(strconv.FormatBool(a.Weak), strconv.FormatBool(b.Weak)))
+	})
+	slices.SortFunc(n.Pods, func(a, b PodNote) int {
+		return cmp.Or(cmp.Compare(a.History.Pod.Name, b.History.Pod.Name), cmp.Compare(a.History.Pod.UID, b.History.Pod.UID))
+	})
+	n.Findings = slices.Clone(j.told)
+	return n, true
+}
+
+type evidenceKind struct {
+	reason nodeproof.Reason
+	weak   bool
+}
+
+func summarize(evidence map[evidenceKind]*EvidenceNote, proof nodeproof.Evidence) {
+	kind := evidenceKind{proof.Reason, proof.Weak}
+	s := evidence[kind]
+	if s == nil {
+		s = &EvidenceNote{Reason: proof.Reason, Weak: proof.Weak, First: proof.At, Last: proof.At}
+		evidence[kind] = s
+	}
+	s.Count++
+	s.First, s.Last = min(s.First, proof.At), max(s.Last, proof.At)
+	if len(s.Sources) < maxSources && proof.Source.Kind == facts.KindNode {
+		if name := proof.Describe(); !slices.Contains(s.Sources, name) {
+			s.Sources = append(s.Sources, name)
+		}
+	}
+}
+
+// recorded says whether the job needs a record.
+func (j *job) recorded() bool {
+	if j.state == "" {
+		return false
+	}
+	if !j.present || j.trainJob.Deletion.Known() || j.past.State != "" {
+		return true
+	}
+	for _, p := range j.live {
+		if p.h.Removal != nodeproof.Present && p.h.Pod.Bound() {
+			return true // the record is the only trace of it that outlives this process
+		}
+	}
+	return false
+}
+
+// waitingFor names the nodes of the pods that are Unproven, else what is Alive, else what could start a pod.
+func (j *job) waitingFor() string {
+	nodes, alive := map[string]bool{}, 0
+	for _, p := range j.live {
+		if p.said.Verdict != nodeproof.Unproven {
+			alive++
+			continue
+		}
+		name := p.h.Pod.Node
+		if name == "" {
+			name = "pod " + p.h.Pod.Name
+		}
+		nodes[name] = true
+	}
+	if len(nodes) > 0 {
+		names := make([]string, 0, len(nodes))
+		for name := range nodes {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		if n := len(names); n > 3 {
+			return strings.Join(names[:3], ", ") + " and " + strconv.Itoa(n-3) + " more"
+		}
+		return strings.Join(names, ", ")
+	}
+	if j.state == Elsewhere {
+		return "another cluster"
+	}
+	if j.present || j.state.Over() {
+		return ""
+	}
+	if alive > 0 {
+		return strconv.Itoa(alive) + " pods"
+	}
+	for _, o := range j.sortedObjects() {
+		if (o.Kind == facts.KindJobSet || o.Kind == facts.KindJob) && !o.Terminating() {
+			return o.Ref().String()
+		}
+	}
+	return ""
+}
+
+// Restore goes on from a record that another process wrote. It is called when the caches are filled and before any job is
+// worked on: a pod on the record that is in no cache went while nobody watched.
+func (e *Engine) Restore(n Note) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	j := e.job(n.Job)
+	j.past = Past{State: n.State, Gone: n.Gone, Evidence: n.Evidence}
+	if j.state == "" {
+		j.state = n.State
+		e.c.Recorder.JobState("", string(n.State))
+	}
+	if !j.present && n.GoneAt.Known() {
+		j.gone = n.GoneAt
+	}
+	j.settled = n.SettledAt
+	if n.State == Cleared {
+		j.cleared = now
+	}
+	for _, uid := range n.JobSets {
+		known := false
+		for _, a := range j.jobSets {
+			known = known || a.uid == uid
+		}
+		if !known {
+			j.jobSets = append([]arrival{{uid: uid, at: n.GoneAt}}, j.jobSets...)
+		}
+		if !n.Job.Unknown() {
+			e.resolve(uid, n.Job)
+		}
+	}
+	for _, f := range n.Findings {
+		j.told = append(j.told, f)
+		if !f.Until.Known() {
+			c := cause{finding: f.Code, job: j.key, on: f.Cause}
+			ev := e.jobEvent(j, f.Since.Time())
+			ev.Finding, ev.Phase, ev.Message = f.Code, signals.Started, f.Message
+			e.findings[c] = ev
+			e.c.Recorder.Finding(string(f.Code), true)
+		}
+	}
+	for _, pn := range n.Pods {
+		e.restorePod(j, pn, now)
+	}
+	e.c.Queue.Add(j.key)
+}
+
+func (e *Engine) restorePod(j *job, pn PodNote, now facts.Instant) {
+	uid := pn.History.Pod.UID
+	p := e.pods[uid]
+	if p == nil {
+		h := pn.History
+		p = &pod{job: j, h: h, initial: true}
+		e.pods[uid] = p
+		j.pods[uid] = p
+		j.enter(p)
+		h.Resume(now, e.nodes)
+		h.Vanish(nodeproof.Unseen, nil, now, e.nodes)
+	} else {
+		seen := *p.h
+		h := pn.History
+		h.Resume(now, e.nodes)
+		h.SeePod(seen.Pod, now, true, e.nodes)
+		p.h = h
+	}
+	p.said, p.saidAt = pn.Said, pn.Since
+	if pn.Said.Verdict == nodeproof.Unproven {
+		p.unprovenSince = pn.Since
+	}
+	p.job.tally(p, pn.Said.Verdict)
+	e.c.Recorder.PodVerdict("", "", string(pn.Said.Verdict), string(pn.Said.Reason))
+	e.index(p)
+	e.touch(p, now)
+}
+
+// Past is what a record said before this process began.
+type Past struct {
+	State    State
+	Gone     int
+	Evidence []EvidenceNote
+}

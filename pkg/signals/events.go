@@ -59,7 +59,7 @@ func Events() []EventInfo {
 		{NodesUnreadable, Warn, "Nodes may not be read, so nothing is proven and remaining pods count as Alive.",
 			[]string{FieldPhase, FieldReason, "cure"}},
 		{LeadershipChanged, Info, "This replica began or ceased to lead.",
-			[]string{FieldFrom, FieldState, "leader"}},
+			[]string{FieldFrom, FieldState, "identity"}},
 		{ModeChanged, Warn, "What this process may do to the cluster changed.",
 			[]string{FieldFrom, FieldState, FieldReason}},
 		{WorkFailed, Warn, "Work on a job failed several times in a row; it is repeated with growing delay.",

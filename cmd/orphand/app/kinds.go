@@ -39,11 +39,11 @@ func cure(s informers.Status) string {
 	}
 }
 
-// useful says whether orphand does its work with the kind in this state, perhaps less well. A kind that was synced and
-// fails now is useful for as long as the API server is not known to be away, which another check says.
+// useful says whether orphand does its work with the kind in this state, perhaps less well. What the cache holds from
+// before a kind was lost does not count: it no longer changes.
 func useful(s informers.Status) bool {
-	if s.State == informers.Absent || s.State == informers.Forbidden {
-		s.Synced = false // What the cache holds from before will never change again.
+	if s.State != informers.Watching {
+		s.Synced = false
 	}
 	return s.Usable()
 }

@@ -12,6 +12,7 @@ import (
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 
 	"github.com/orphand/orphand/pkg/signals"
 )
@@ -75,6 +76,8 @@ func (l *leadership) run(ctx context.Context) error {
 	l.mu.Lock()
 	l.elector = elector
 	l.mu.Unlock()
+	// The elector tells at the default level what LeadershipChanged says. Its errors are not subject to levels.
+	ctx = klog.NewContext(ctx, klog.Background().V(1))
 	for ctx.Err() == nil {
 		elector.Run(ctx)
 	}
@@ -108,7 +111,7 @@ func (l *leadership) change(leads bool) {
 		from, to = to, from
 	}
 	l.sink.Emit(signals.Event{Code: signals.LeadershipChanged, From: from, State: to,
-		Attrs: []signals.Attr{{Key: "leader", Value: l.me}}})
+		Attrs: []signals.Attr{{Key: "identity", Value: l.me}}})
 }
 
 // check is a line of /readyz: who leads, never a reason not to be ready.

@@ -111,8 +111,8 @@ type OrphanStatus struct {
 	// settledAt is when the job was last said to be settled.
 	// +optional
 	SettledAt *metav1.Time `json:"settledAt,omitempty"`
-	// nodes are the machines that may still run processes of the job, with the pods that are not Gone. At most 100 nodes
-	// and 400 pods are listed; memory holds all.
+	// nodes are the machines that may still run processes of the job, with the pods that are not Gone. At most 40 nodes
+	// and 100 pods are listed; memory holds all.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100

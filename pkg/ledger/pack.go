@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/nodeproof"
@@ -17,8 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The packed memory of a record: a version byte and a DEFLATE stream, in base64. UUIDs take 16 bytes and repeated strings
-// a number, so that a job of 10,000 pods on as many machines stays under etcd's limit of 1.5 MiB per object.
+// The packed memory of a record, in base64: a version byte, the length of the 16-byte values of all UUIDs and these, one
+// after the other, and a DEFLATE stream of everything else. Repeated strings are numbers. What is random is kept out of the
+// stream, which would only grow by it: a job of 10,000 pods on as many machines stays under etcd's limit of 1.5 MiB per
+// object.
 const packVersion = 1
 
 // maxUnpacked bounds what a packed memory may inflate to: a record that somebody else wrote must not take the daemon's
@@ -27,9 +30,8 @@ const maxUnpacked = 64 << 20
 
 // pack encodes the pods of a note.
 func pack(pods []settle.PodNote) (string, error) {
-	var raw bytes.Buffer
-	raw.WriteByte(packVersion)
-	z, err := flate.NewWriter(&raw, flate.BestCompression)
+	var stream bytes.Buffer
+	z, err := flate.NewWriter(&stream, flate.BestCompression)
 	if err != nil {
 		return "", err
 	}
@@ -44,7 +46,9 @@ func pack(pods []settle.PodNote) (string, error) {
 	if err := z.Close(); err != nil {
 		return "", err
 	}
-	return base64.StdEncoding.EncodeToString(raw.Bytes()), nil
+	raw := binary.AppendUvarint([]byte{packVersion}, uint64(len(w.ids)))
+	raw = append(raw, w.ids...)
+	return base64.StdEncoding.EncodeToString(append(raw, stream.Bytes()...)), nil
 }
 
 // unpack decodes what pack encoded. namespace is that of the record.
@@ -59,7 +63,12 @@ func unpack(text, namespace string) ([]settle.PodNote, error) {
 	if len(raw) == 0 || raw[0] != packVersion {
 		return nil, errors.New("memory is of a version that this orphand does not know")
 	}
-	r := &unpacker{in: &oneByOne{r: io.LimitReader(flate.NewReader(bytes.NewReader(raw[1:])), maxUnpacked)}, namespace: namespace}
+	size, read := binary.Uvarint(raw[1:])
+	rest := raw[1+max(read, 0):]
+	if read <= 0 || size > uint64(len(rest)) {
+		return nil, errors.New("memory is cut off")
+	}
+	r := &unpacker{in: &oneByOne{r: io.LimitReader(flate.NewReader(bytes.NewReader(rest[size:])), maxUnpacked)}, ids: rest[:size], namespace: namespace}
 	n := r.number()
 	var pods []settle.PodNote
 	for i := uint64(0); i < n && r.err == nil; i++ {
@@ -73,10 +82,16 @@ func unpack(text, namespace string) ([]settle.PodNote, error) {
 
 type packer struct {
 	out   io.Writer
+	ids   []byte
 	known map[string]uint64
+	last  [instants]int64
 	err   error
 	buf   [binary.MaxVarintLen64]byte
 }
+
+// instants is how many moments a pod has. Each is written in milliseconds, as the difference to that of the pod before:
+// most of a job's pods go through the same at about the same time. Zero, for unknown, stays zero.
+const instants = 10
 
 func (w *packer) bytes(b []byte) {
 	if w.err == nil {
@@ -86,7 +101,19 @@ func (w *packer) bytes(b []byte) {
 
 func (w *packer) number(n uint64) { w.bytes(w.buf[:binary.PutUvarint(w.buf[:], n)]) }
 
-func (w *packer) instant(i facts.Instant) { w.bytes(w.buf[:binary.PutVarint(w.buf[:], int64(i))]) }
+func (w *packer) signed(n int64) { w.bytes(w.buf[:binary.PutVarint(w.buf[:], n)]) }
+
+func (w *packer) instant(i facts.Instant) { w.signed(millis(i)) }
+
+func millis(i facts.Instant) int64 { return int64(i) / int64(time.Millisecond) }
+
+func (w *packer) moments(list [instants]facts.Instant) {
+	for k, i := range list {
+		ms := millis(i)
+		w.signed(ms - w.last[k])
+		w.last[k] = ms
+	}
+}
 
 // The forms of a string: one that was written before, a UUID, 32 hexadecimal digits, or its bytes.
 const (
@@ -104,12 +131,12 @@ func (w *packer) text(s string) {
 	w.known[s] = uint64(len(w.known))
 	if b, ok := hexBytes(s, true); ok {
 		w.number(formUUID)
-		w.bytes(b)
+		w.ids = append(w.ids, b...)
 		return
 	}
 	if b, ok := hexBytes(s, false); ok {
 		w.number(formHex)
-		w.bytes(b)
+		w.ids = append(w.ids, b...)
 		return
 	}
 	w.number(formBytes)
@@ -157,19 +184,19 @@ func (w *packer) pod(n *settle.PodNote) {
 	w.text(string(n.Said.Reason))
 	w.flags(h.EverRunning, f.Mirror)
 	w.number(uint64(h.Removal))
-	for _, at := range []facts.Instant{n.Since, h.Seen, h.BoundSeen, h.RemovedAt, h.Asked, h.GraceEnds, h.Anchored, f.Started, f.Scheduled, f.Deletion} {
-		w.instant(at)
-	}
+	w.moments([instants]facts.Instant{n.Since, h.Seen, h.BoundSeen, h.RemovedAt, h.Asked, h.GraceEnds, h.Anchored, f.Started, f.Scheduled, f.Deletion})
 	w.number(uint64(f.SpecGrace))
 	w.number(uint64(len(h.Runs)))
 	for i := range h.Runs {
 		r := &h.Runs[i]
-		w.text(r.Node)
+		w.flags(r.Before, r.Proof != nil, r.Node == f.Node)
+		if r.Node != f.Node {
+			w.text(r.Node)
+		}
 		w.text(string(r.NodeUID))
 		w.text(r.Machine.SystemUUID)
 		w.text(r.Machine.MachineID)
 		w.text(r.Boot)
-		w.flags(r.Before, r.Proof != nil)
 		w.instant(r.Absent)
 		if p := r.Proof; p != nil {
 			w.text(string(p.Reason))
@@ -200,8 +227,10 @@ func (o *oneByOne) ReadByte() (byte, error) {
 
 type unpacker struct {
 	in        *oneByOne
+	ids       []byte
 	namespace string
 	known     []string
+	last      [instants]int64
 	err       error
 }
 
@@ -222,7 +251,7 @@ func (r *unpacker) number() uint64 {
 	return n
 }
 
-func (r *unpacker) instant() facts.Instant {
+func (r *unpacker) signed() int64 {
 	if r.err != nil {
 		return 0
 	}
@@ -230,7 +259,11 @@ func (r *unpacker) instant() facts.Instant {
 	if err != nil {
 		r.fail(err)
 	}
-	return facts.Instant(n)
+	return n
+}
+
+func (r *unpacker) instant() facts.Instant {
+	return facts.Instant(r.signed() * int64(time.Millisecond))
 }
 
 const maxText = 4096
@@ -247,17 +280,23 @@ func (r *unpacker) text() string {
 		}
 		return r.known[form-formKnown]
 	}
-	size := uint64(16)
+	var b []byte
 	if form == formBytes {
-		if size = r.number(); size > maxText {
+		size := r.number()
+		if size > maxText {
 			r.fail(fmt.Errorf("a string of %d bytes", size))
 			return ""
 		}
-	}
-	b := make([]byte, size)
-	if _, err := io.ReadFull(r.in, b); err != nil {
-		r.fail(err)
+		b = make([]byte, size)
+		if _, err := io.ReadFull(r.in, b); err != nil {
+			r.fail(err)
+			return ""
+		}
+	} else if b = r.ids[:min(16, len(r.ids))]; len(b) < 16 {
+		r.fail(io.ErrUnexpectedEOF)
 		return ""
+	} else {
+		r.ids = r.ids[16:]
 	}
 	var s string
 	switch form {
@@ -293,15 +332,19 @@ func (r *unpacker) pod() settle.PodNote {
 	default:
 		r.fail(fmt.Errorf("removal %d", removal))
 	}
-	for _, at := range []*facts.Instant{&n.Since, &h.Seen, &h.BoundSeen, &h.RemovedAt, &h.Asked, &h.GraceEnds, &h.Anchored, &f.Started, &f.Scheduled, &f.Deletion} {
-		*at = r.instant()
+	for k, at := range [instants]*facts.Instant{&n.Since, &h.Seen, &h.BoundSeen, &h.RemovedAt, &h.Asked, &h.GraceEnds, &h.Anchored, &f.Started, &f.Scheduled, &f.Deletion} {
+		r.last[k] += r.signed()
+		*at = facts.Instant(r.last[k] * int64(time.Millisecond))
 	}
 	f.SpecGrace = int64(r.number())
 	runs := r.number()
 	for i := uint64(0); i < runs && r.err == nil; i++ {
-		run := nodeproof.Run{Node: r.text(), NodeUID: r.uid(), Machine: facts.Machine{SystemUUID: r.text(), MachineID: r.text()}, Boot: r.text()}
 		flags := r.number()
-		run.Before = r.flag(flags, 0)
+		run := nodeproof.Run{Before: r.flag(flags, 0), Node: f.Node}
+		if !r.flag(flags, 2) {
+			run.Node = r.text()
+		}
+		run.NodeUID, run.Machine, run.Boot = r.uid(), facts.Machine{SystemUUID: r.text(), MachineID: r.text()}, r.text()
 		run.Absent = r.instant()
 		if r.flag(flags, 1) {
 			p := &nodeproof.Evidence{Reason: nodeproof.Reason(r.text()), Source: facts.Ref{Kind: r.text(), Namespace: r.text(), Name: r.text(), UID: r.uid()},

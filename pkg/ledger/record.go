@@ -16,8 +16,8 @@ import (
 
 // The bounds of what a record lists for people. Its memory holds all.
 const (
-	maxNodes    = 100
-	maxPods     = 400
+	maxNodes    = 40
+	maxPods     = 100
 	maxFindings = 64
 	maxJobSets  = 64
 )

@@ -115,7 +115,7 @@ func FromNode(node *corev1.Node) *Node {
 	if n.OutOfService {
 		for i := range node.ManagedFields {
 			e := &node.ManagedFields[i]
-			if e.FieldsV1 == nil || !bytes.Contains(e.FieldsV1.Raw, []byte(`"f:taints"`)) {
+			if e.FieldsV1 == nil || !bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:taints"`)) {
 				continue
 			}
 			// The taints are one atomic list: its owner is whoever wrote it last. The entry's time is the last write of

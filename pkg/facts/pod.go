@@ -340,7 +340,7 @@ func fieldOwner(entries []metav1.ManagedFieldsEntry, field string) string {
 	var newest Instant
 	for i := range entries {
 		e := &entries[i]
-		if e.Subresource != "status" || e.FieldsV1 == nil || !bytes.Contains(e.FieldsV1.Raw, []byte(field)) {
+		if e.Subresource != "status" || e.FieldsV1 == nil || !bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(field)) {
 			continue
 		}
 		if at := atMeta(e.Time); name == "" || at >= newest {

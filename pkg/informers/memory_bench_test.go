@@ -119,8 +119,8 @@ func realistic(i int) *corev1.Pod {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: labels[facts.LabelJobName], UID: types.UID(labels[facts.LabelControllerUID]), Controller: new(true)}},
 			Finalizers:      []string{"batch.kubernetes.io/job-tracking"},
 			ManagedFields: []metav1.ManagedFieldsEntry{
-				{Manager: "kube-controller-manager", Operation: "Update", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: fields}, Time: &now},
-				{Manager: "kubelet", Operation: "Update", Subresource: "status", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: fields}, Time: &now}}},
+				{Manager: "kube-controller-manager", Operation: "Update", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(fields)), Time: &now},
+				{Manager: "kubelet", Operation: "Update", Subresource: "status", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(fields)), Time: &now}}},
 		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("gpu-node-%03d", node), InitContainers: []corev1.Container{container("fetch")}, Containers: []corev1.Container{container("node")},
 			Volumes: []corev1.Volume{{Name: "data"}, {Name: "shm"}, {Name: "checkpoints"}}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now, PodIP: "10.0.0.1", HostIP: "10.1.0.1",

@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/orphand/orphand/pkg/nodeproof"
+	"github.com/orphand/orphand/pkg/settle"
 )
 
 // Options are the flags of `orphand run`.
@@ -71,6 +74,14 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "how long others wait for a leader that is not heard before one takes over")
 	flags.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline, "how long a leader tries to renew before it ceases to lead")
 	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod, "pause between attempts to take or renew the Lease")
+}
+
+// engine is what the flags ask of the engine, live or on a replayed history.
+func (o *Options) engine() settle.Options {
+	e := settle.Defaults()
+	e.Quiet = o.SettleQuiet
+	e.Proof = nodeproof.Options{NodeDeletionQuarantine: o.NodeDeletionQuarantine, WeakEvidenceDelay: o.WeakEvidenceDelay}
+	return e
 }
 
 // Validate returns every problem, each naming its flag and the cure.

@@ -41,7 +41,6 @@ type Queue interface {
 // Config is what a ledger works with.
 type Config struct {
 	Records Records
-	Engine  Engine
 	Queue   Queue
 	Clock   clock.PassiveClock
 	// Leads says whether this process may write; nil for always.
@@ -58,10 +57,13 @@ const (
 
 // Ledger keeps the records. It is safe for concurrent use.
 type Ledger struct {
-	c Config
+	c      Config
+	engine Engine
 
 	mu      sync.Mutex
 	enabled bool
+	// trouble is why the last write failed; empty when it did not.
+	trouble string
 	written map[facts.JobKey]*entry
 	vouched map[recordKey]map[types.UID]nodeproof.Attestation
 }
@@ -83,6 +85,16 @@ func New(c Config) *Ledger {
 		c.Leads = func() bool { return true }
 	}
 	return &Ledger{c: c, written: map[facts.JobKey]*entry{}, vouched: map[recordKey]map[types.UID]nodeproof.Attestation{}}
+}
+
+// Serve names the engine whose jobs are recorded. It is called once, before anything else.
+func (l *Ledger) Serve(e Engine) { l.engine = e }
+
+// Trouble is why records cannot be written at present; empty when they can.
+func (l *Ledger) Trouble() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.trouble
 }
 
 // Enable says whether records can be kept: their kind is served, and orphand may write it.
@@ -113,7 +125,7 @@ func (l *Ledger) Adopt(o *v1alpha1.Orphan) error {
 		return err
 	}
 	l.Seen(o)
-	l.c.Engine.Restore(n)
+	l.engine.Restore(n)
 	return nil
 }
 
@@ -146,7 +158,7 @@ func (l *Ledger) Sync(ctx context.Context, key facts.JobKey) error {
 	if !l.Enabled() || !l.c.Leads() {
 		return nil
 	}
-	n, wanted := l.c.Engine.Note(key)
+	n, wanted := l.engine.Note(key)
 	l.mu.Lock()
 	e := l.written[key]
 	l.mu.Unlock()
@@ -179,6 +191,12 @@ func (l *Ledger) Sync(ctx context.Context, key facts.JobKey) error {
 		return err
 	}
 	stored, err := l.c.Records.Apply(ctx, o)
+	l.mu.Lock()
+	l.trouble = ""
+	if err != nil {
+		l.trouble = err.Error()
+	}
+	l.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("writing record %s/%s: %w", o.Namespace, o.Name, err)
 	}

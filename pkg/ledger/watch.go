@@ -60,12 +60,12 @@ func (l *Ledger) vouch(o *v1alpha1.Orphan) {
 	l.mu.Unlock()
 	for uid, a := range now {
 		if before[uid] != a {
-			l.c.Engine.Attest(uid, a)
+			l.engine.Attest(uid, a)
 		}
 	}
 	for uid := range before {
 		if _, still := now[uid]; !still {
-			l.c.Engine.Unattest(uid)
+			l.engine.Unattest(uid)
 		}
 	}
 }

@@ -181,6 +181,17 @@ func (j *job) waitingFor() string {
 	return ""
 }
 
+// KeepAll has every job's record looked at: records can be kept from now on, or this process has begun to lead.
+func (e *Engine) KeepAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key := range e.jobs {
+		if e.c.Ledger != nil {
+			e.c.Ledger.Keep(key)
+		}
+	}
+}
+
 // Restore goes on from a record that another process wrote. It is called when the caches are filled and before any job is
 // worked on: a pod on the record that is in no cache went while nobody watched.
 func (e *Engine) Restore(n Note) {

@@ -17,6 +17,7 @@ const (
 	Listening         Code = "Listening"
 	APIUnreachable    Code = "APIUnreachable"
 	CachesSynced      Code = "CachesSynced"
+	RecordsResumed    Code = "RecordsResumed"
 	KindStateChanged  Code = "KindStateChanged"
 	NodesUnreadable   Code = "NodesUnreadable"
 	LeadershipChanged Code = "LeadershipChanged"
@@ -54,6 +55,8 @@ func Events() []EventInfo {
 			[]string{FieldPhase, FieldReason, "server", "seconds", "cure"}},
 		{CachesSynced, Info, "Every cache that verdicts need is filled.",
 			[]string{"seconds"}},
+		{RecordsResumed, Info, "Records that an earlier process wrote were read; what went while nobody watched is judged by them.",
+			[]string{"records"}},
 		{KindStateChanged, Info, "The watch of a kind changed its state; a warning unless it is Watching now.",
 			[]string{FieldFrom, FieldState, FieldReason, "kind", "cure"}},
 		{NodesUnreadable, Warn, "Nodes may not be read, so nothing is proven and remaining pods count as Alive.",

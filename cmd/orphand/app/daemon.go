@@ -80,11 +80,11 @@ func newDaemon(c config) (*daemon, error) {
 		return nil, err
 	}
 	if c.options.LeaderElect {
-		if d.leader, err = newLeadership(c.options, api.Kube.CoordinationV1(), d.sink, d.recorder.Leader); err != nil {
+		if d.leader, err = newLeadership(c.options, api.Kube.CoordinationV1(), d.sink, d.ledWith); err != nil {
 			return nil, err
 		}
 	}
-	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder); err != nil {
+	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder, d.leads); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -168,6 +168,17 @@ func (d *daemon) endpoints() endpoints {
 	return endpoints{metrics: d.scrape, livez: checks("livez", d.livez), readyz: checks("readyz", d.readyz), pprof: d.options.Pprof}
 }
 
+// ledWith takes note of leadership won or lost. A new leader writes what the one before it may have left unwritten.
+func (d *daemon) ledWith(leads bool) {
+	d.recorder.Leader(leads)
+	if leads && d.follower != nil {
+		go d.follower.engine.KeepAll()
+	}
+}
+
+// leads says whether this process may write to the cluster: always where nobody is elected.
+func (d *daemon) leads() bool { return d.leader == nil || d.leader.Leads() }
+
 // livez lists what only a restart would cure. An API server that is away is not among it.
 func (d *daemon) livez() []check {
 	list := []check{{name: "work", ask: func() (string, error) { return "", d.follower.stuck() }}}
@@ -186,6 +197,7 @@ func (d *daemon) readyz() []check {
 	if d.leader != nil {
 		list = append(list, d.leader.check())
 	}
+	list = append(list, d.follower.recordsCheck())
 	for _, kind := range d.follower.watches.Kinds() {
 		list = append(list, kindCheck(kind))
 	}

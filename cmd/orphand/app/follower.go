@@ -14,10 +14,11 @@ import (
 	"k8s.io/utils/clock"
 	jobsetclient "sigs.k8s.io/jobset/client-go/clientset/versioned"
 
+	"github.com/orphand/orphand/api/v1alpha1"
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/informers"
+	"github.com/orphand/orphand/pkg/ledger"
 	"github.com/orphand/orphand/pkg/metrics"
-	"github.com/orphand/orphand/pkg/nodeproof"
 	"github.com/orphand/orphand/pkg/queue"
 	"github.com/orphand/orphand/pkg/settle"
 	"github.com/orphand/orphand/pkg/signals"
@@ -32,6 +33,8 @@ const (
 	worthALine = 3
 	// liveReaders is how many live reads of one job may be under way at once.
 	liveReaders = 8
+	// recordWriters is how many records may be written at once.
+	recordWriters = 2
 )
 
 // follower watches the cluster and works off what changed, job by job.
@@ -42,11 +45,15 @@ type follower struct {
 	engine   *settle.Engine
 	watches  *informers.Set
 	jobs     *queue.Queue[facts.JobKey]
+	ledger   *ledger.Ledger
+	records  *queue.Queue[facts.JobKey]
 	trouble  *noise
 	name     *cache.InformerName
 
 	mu     sync.Mutex
 	states map[string]informers.State
+	// resumed says that the records that were there at the start are read.
+	resumed bool
 	// unreadable says that NodesUnreadable was said and has not ended.
 	unreadable bool
 	// done is closed when the watches are called off; nil before they begin.
@@ -54,23 +61,27 @@ type follower struct {
 }
 
 // newFollower makes the watches, the engine and the queue between them; nothing runs yet.
-func newFollower(options Options, clients informers.Clients, clk clock.WithTicker, sink signals.Sink, recorder *metrics.Recorder) (*follower, error) {
+// leads says whether this process may write to the cluster.
+func newFollower(options Options, clients informers.Clients, clk clock.WithTicker, sink signals.Sink, recorder *metrics.Recorder, leads func() bool) (*follower, error) {
 	f := &follower{clock: clk, sink: sink, recorder: recorder, trouble: newNoise(clk), states: map[string]informers.State{}}
 	f.jobs = queue.New(queue.Options[facts.JobKey]{
 		Name: "jobs", Clock: clk, Workers: options.Workers, Metrics: recorder.Queues(), OnFailure: f.failed})
 
-	thresholds := settle.Defaults()
-	thresholds.Quiet = options.SettleQuiet
-	thresholds.Proof = nodeproof.Options{NodeDeletionQuarantine: options.NodeDeletionQuarantine, WeakEvidenceDelay: options.WeakEvidenceDelay}
+	f.records = queue.New(queue.Options[facts.JobKey]{
+		Name: "records", Clock: clk, Workers: recordWriters, Metrics: recorder.Queues(), OnFailure: f.failed})
+	f.ledger = ledger.New(ledger.Config{Records: &ledger.Client{Dynamic: clients.Dynamic}, Queue: f.records, Clock: clk, Leads: leads})
+
 	f.engine = settle.New(settle.Config{
-		Options:  thresholds,
+		Options:  options.engine(),
 		Clock:    clk,
 		Live:     &informers.Live{Clients: clients, Count: recorder.LiveRead},
 		Queue:    f.jobs,
 		Sink:     sink,
 		Recorder: recorder,
 		Readers:  liveReaders,
+		Ledger:   f.ledger,
 	})
+	f.ledger.Serve(f.engine)
 	recorder.NodesReadable(f.engine.NodesReadable())
 	recorder.OldestUnproven(f.engine.OldestUnproven)
 	recorder.UnreachableNodes(f.engine.UnreachableNodes)
@@ -80,7 +91,8 @@ func newFollower(options Options, clients informers.Clients, clk clock.WithTicke
 		return nil, fmt.Errorf("naming the informers: %w", err)
 	}
 	f.watches, err = informers.New(informers.Config{
-		Clients: clients, Observer: f.engine, Clock: clk, Changed: f.changed, Name: f.name, Metrics: recorder.Informers()})
+		Clients: clients, Observer: f.engine, Clock: clk, Changed: f.changed, Name: f.name, Metrics: recorder.Informers(),
+		Extra: []informers.Extra{{Kind: v1alpha1.KindOrphan, Resource: v1alpha1.Orphans, Transform: ledger.Transform, Handler: f.ledger.Handlers()}}})
 	if err != nil {
 		f.name.Release()
 		return nil, err
@@ -95,6 +107,7 @@ func newFollower(options Options, clients informers.Clients, clk clock.WithTicke
 // close gives back what newFollower took, whether or not run was ever called.
 func (f *follower) close() {
 	f.jobs.ShutDown()
+	f.records.ShutDown()
 	f.name.Release()
 }
 
@@ -140,11 +153,70 @@ func (f *follower) run(ctx context.Context) error {
 		return nil
 	}
 	f.sink.Emit(signals.Event{Code: signals.CachesSynced, Attrs: []signals.Attr{{Key: "seconds", Value: f.clock.Since(begun).Seconds()}}})
-	return f.jobs.Run(ctx, func(ctx context.Context, job facts.JobKey) error {
+	f.resume()
+	// The records are written for as long as jobs are judged, and once more for what was judged last.
+	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
+	var writers sync.WaitGroup
+	writers.Go(func() { _ = f.records.Run(writing, inTime(f.ledger.Sync)) })
+	defer writers.Wait()
+	defer stopWriting()
+	return f.jobs.Run(ctx, inTime(f.engine.Sync))
+}
+
+// inTime bounds each turn.
+func inTime(work queue.Work[facts.JobKey]) queue.Work[facts.JobKey] {
+	return func(ctx context.Context, job facts.JobKey) error {
 		ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 		defer cancel()
-		return f.engine.Sync(ctx, job)
-	})
+		return work(ctx, job)
+	}
+}
+
+// resume goes on from the records that are there, before any job is worked on: a pod on a record that is in no cache went
+// while nobody watched.
+func (f *follower) resume() {
+	resumed := 0
+	for _, obj := range f.watches.Objects(v1alpha1.KindOrphan) {
+		o, ok := obj.(*v1alpha1.Orphan)
+		if !ok {
+			continue
+		}
+		if err := f.ledger.Adopt(o); err != nil {
+			f.sink.Emit(signals.Event{Code: signals.WorkFailed, Namespace: o.Namespace, Job: o.Spec.TrainJob.Name, UID: o.Spec.TrainJob.UID,
+				Reason: err.Error() + ": what it held of pods that are gone is lost; see to those nodes by hand"})
+			continue
+		}
+		resumed++
+	}
+	f.mu.Lock()
+	f.resumed = true
+	kept := f.states[v1alpha1.KindOrphan] == informers.Watching
+	f.mu.Unlock()
+	f.keep(kept)
+	if resumed > 0 {
+		f.sink.Emit(signals.Event{Code: signals.RecordsResumed, Attrs: []signals.Attr{{Key: "records", Value: resumed}}})
+	}
+}
+
+// keep turns the records on or off. On, every job that needs one gets one.
+func (f *follower) keep(on bool) {
+	f.ledger.Enable(on)
+	if on {
+		f.engine.KeepAll()
+	}
+}
+
+// recordsCheck is the records' line of /readyz: orphand works without them, but a restart then forgets what went unproven.
+func (f *follower) recordsCheck() check {
+	return check{name: "records", ask: func() (string, error) {
+		if !f.ledger.Enabled() {
+			return "kept in memory only: a restart forgets which pods went without proof", nil
+		}
+		if trouble := f.ledger.Trouble(); trouble != "" {
+			return "cannot be written, and a restart may forget which pods went without proof: " + trouble, nil
+		}
+		return "kept as " + v1alpha1.Orphans.GroupResource().String(), nil
+	}}
 }
 
 // changed takes note of a kind's new state.
@@ -163,6 +235,9 @@ func (f *follower) changed(s informers.Status) {
 	f.states[s.Kind] = s.State
 	f.recorder.KindState(s.Kind, string(s.State))
 	f.sink.Emit(kindEvent(from, s))
+	if s.Kind == v1alpha1.KindOrphan && f.resumed {
+		go f.keep(s.State == informers.Watching) // the engine may be asked only without the lock
+	}
 	if s.Kind != facts.KindNode {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/orphand/orphand/api/v1alpha1"
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/signals"
@@ -18,6 +19,7 @@ func resources() map[string]string {
 		facts.KindJob:             "jobs.batch",
 		facts.KindPod:             "pods",
 		facts.KindNode:            "nodes",
+		v1alpha1.KindOrphan:       v1alpha1.Orphans.GroupResource().String(),
 	}
 }
 
@@ -25,6 +27,9 @@ func resources() map[string]string {
 func cure(s informers.Status) string {
 	switch s.State {
 	case informers.Absent:
+		if s.Kind == v1alpha1.KindOrphan {
+			return "apply manifests/base/crds: until then records are kept in memory only, and a restart forgets which pods went without proof"
+		}
 		product := "Kubeflow Trainer"
 		if s.Kind == facts.KindJobSet {
 			product = "JobSet"

@@ -114,6 +114,14 @@ func (l *leadership) change(leads bool) {
 		Attrs: []signals.Attr{{Key: "identity", Value: l.me}}})
 }
 
+// Leads says whether this process leads at this moment: a lease that was not renewed in time is lost, whatever the elector
+// has noticed of it yet.
+func (l *leadership) Leads() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leads && l.elector.Check(0) == nil
+}
+
 // check is a line of /readyz: who leads, never a reason not to be ready.
 func (l *leadership) check() check {
 	return check{name: "leadership", ask: func() (string, error) {

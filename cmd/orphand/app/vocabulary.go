@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/orphand/orphand/api/v1alpha1"
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/metrics"
@@ -18,7 +19,7 @@ const (
 // vocabulary gathers every value that a metric's label may take from the packages that define them.
 func vocabulary() metrics.Vocabulary {
 	words := metrics.Vocabulary{
-		Kinds:        []string{facts.KindTrainJob, facts.KindJobSet, facts.KindJob, facts.KindPod, facts.KindTrainingRuntime, facts.KindNode},
+		Kinds:        []string{facts.KindTrainJob, facts.KindJobSet, facts.KindJob, facts.KindPod, facts.KindTrainingRuntime, facts.KindNode, v1alpha1.KindOrphan},
 		LiveReads:    informers.LiveKinds(),
 		LiveOutcomes: informers.Outcomes(),
 		Modes:        []string{modeObserve, modeEnforce},

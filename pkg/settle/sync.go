@@ -380,7 +380,7 @@ func (e *Engine) schedule(j *job, now facts.Instant) {
 	}
 	e.findingsDue(j, at)
 	if due.Known() {
-		e.c.Queue.AddAfter(j.key, due.Sub(now))
+		e.c.Queue.AddAfter(j.key, due.Sub(facts.At(e.c.Clock.Now()))) // by the clock: now may be ahead of it
 	}
 }
 

@@ -27,7 +27,7 @@ func mayImport() map[string][]string {
 		"pkg/informers": {"pkg/facts", "pkg/signals"},
 		"pkg/nodeproof": {"pkg/facts"},
 		"pkg/retention": {"pkg/facts"},
-		"pkg/ledger":    {"pkg/facts", "pkg/signals", "api/v1alpha1"},
+		"pkg/ledger":    {"pkg/facts", "pkg/nodeproof", "pkg/settle", "pkg/signals", "api/v1alpha1"},
 		"pkg/reap":      {"pkg/facts", "pkg/signals"},
 		"pkg/settle":    {"pkg/facts", "pkg/informers", "pkg/nodeproof", "pkg/retention", "pkg/signals"},
 		// Everything comes together in the command.

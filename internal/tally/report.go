@@ -194,7 +194,7 @@ func ofNote(output string) string {
 	var keep strings.Builder
 	for line := range strings.Lines(output) {
 		switch {
-		case line == "PASS\n", strings.HasPrefix(line, "ok  \t"), strings.HasPrefix(line, "coverage:"):
+		case line == "PASS\n", strings.HasPrefix(line, "ok  \t"), strings.HasPrefix(line, "coverage:"), strings.HasPrefix(line, "testing: warning: no tests"):
 		default:
 			keep.WriteString(line)
 		}

@@ -1,0 +1,236 @@
+package reap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/nodeproof"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
+)
+
+// Config is what a Reaper works with. Only API is needed.
+type Config struct {
+	API API
+	// Clock is the machine's when nil.
+	Clock clock.WithTicker
+	// Proof are the delays of the rule; nodeproof.Defaults when zero.
+	Proof nodeproof.Options
+	// Quiet is how long after a TrainJob was seen gone late children are waited for; 5 s when zero.
+	Quiet time.Duration
+	// RuntimeCopies selects the TrainingRuntimes that are an adapter's copies for one TrainJob each. Without it, one that
+	// no TrainJob owns is taken for an administrator's and is not found.
+	RuntimeCopies labels.Selector
+	// Records tells of pods whose objects were gone before this process looked; nil for nobody.
+	Records Records
+	// Gate is asked immediately before each DELETE and stops it with an error; nil lets all pass.
+	Gate func() error
+	// Recorder counts; nil for nobody.
+	Recorder Recorder
+}
+
+// Records knows of pods that nobody can find any more by looking.
+type Records interface {
+	// Vanished lists the pods without an object whose processes may be running, of every incarnation of the name; of every
+	// name and namespace where these are empty. Their Removed is set.
+	Vanished(ctx context.Context, namespace, name string) ([]Remain, error)
+}
+
+// Reaper finds and stops jobs. It is safe for concurrent use.
+type Reaper struct {
+	c       Config
+	deleter *Deleter
+}
+
+// New makes a Reaper.
+func New(c Config) *Reaper {
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.Proof == (nodeproof.Options{}) {
+		c.Proof = nodeproof.Defaults()
+	}
+	if c.Quiet == 0 {
+		c.Quiet = 5 * time.Second
+	}
+	return &Reaper{c: c, deleter: NewDeleter(c.API, c.Clock, c.Gate, c.Recorder)}
+}
+
+// Find lists every remain of a job by live reads: of the incarnation that the key names or, without a UID, of all
+// incarnations of the name; without a name, of all jobs in the namespace, and without a namespace, in the cluster.
+//
+// Remains of which nobody can tell the incarnation any more count for every incarnation that is gone. Kinds that the API
+// does not serve are left out. It fails when anything that could start or be a process cannot be read.
+func (r *Reaper) Find(ctx context.Context, job facts.JobKey) ([]Remain, error) {
+	w := newWitness(r.c.API, r.c.Clock, r.c.Proof)
+	l := newLineage(r.c.RuntimeCopies)
+	return r.find(ctx, job, w, l)
+}
+
+func (r *Reaper) find(ctx context.Context, job facts.JobKey, w *witness, l *lineage) ([]Remain, error) {
+	s, err := takeSnapshot(ctx, r.c.API, job.Namespace, job.Name)
+	if err != nil {
+		return nil, err
+	}
+	list := l.relate(s)
+	for _, p := range s.pods {
+		w.sees(p.Pod, true)
+	}
+	if err := w.judge(ctx); err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if list[i].Ref.Kind == facts.KindPod {
+			w.describe(&list[i])
+		}
+	}
+	if r.c.Records != nil {
+		vanished, err := r.c.Records.Vanished(ctx, job.Namespace, job.Name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the records: %w", err)
+		}
+		list = append(list, l.unlisted(list, vanished)...)
+		sortRemains(list)
+	}
+	return l.of(job, list), nil
+}
+
+// unlisted are the remains of more that are not in the list, by UID.
+func (l *lineage) unlisted(list, more []Remain) []Remain {
+	have := map[Target]bool{}
+	for i := range list {
+		have[Target{Ref: facts.Ref{UID: list[i].UID}}] = true
+	}
+	var rest []Remain
+	for _, m := range more {
+		if have[Target{Ref: facts.Ref{UID: m.UID}}] {
+			continue
+		}
+		t := l.trainJobs[m.Job.UID]
+		m.Foreign = t == nil || t.Namespace != m.Job.Namespace
+		rest = append(rest, m)
+	}
+	return rest
+}
+
+// of keeps the remains that count for a job.
+func (l *lineage) of(job facts.JobKey, list []Remain) []Remain {
+	if job.UID == "" {
+		return list
+	}
+	var mine []Remain
+	for _, r := range list {
+		if l.counts(job, r.Job) {
+			mine = append(mine, r)
+		}
+	}
+	return mine
+}
+
+// counts says whether remains of a job count for another one: its own do, and those that nobody can assign any more do
+// for every incarnation that is gone.
+func (l *lineage) counts(job, of facts.JobKey) bool {
+	if job.UID == of.UID {
+		return true
+	}
+	if job.Incarnations() != of.Incarnations() || l.trainJobs[job.UID] != nil {
+		return false
+	}
+	return isRuntimeKey(of) || of.Unknown() && !job.Unknown() && !isRuntimeKey(job)
+}
+
+func isRuntimeKey(k facts.JobKey) bool {
+	return len(k.UID) > len(RuntimePrefix) && string(k.UID[:len(RuntimePrefix)]) == RuntimePrefix
+}
+
+// Result is what a stop of one object came to.
+type Result struct {
+	Status Status
+	Detail string
+}
+
+// ErrRefused: the object must not be deleted; the error's text says why.
+var ErrRefused = errors.New("refused")
+
+// Stop deletes one object instance, named by its UID. Gone and Replaced are both success: that instance is gone, and
+// whatever has its name now is not touched. An object that somebody has asked to go is left alone (Terminating). One whose
+// owner lives is refused with ErrRefused, since it would be made again: stop the owner.
+//
+// It makes one attempt: an error from the API server comes back with StatusFailed or StatusForbidden, and the same call may
+// be made again.
+func (r *Reaper) Stop(ctx context.Context, t Target) (Result, error) {
+	order, err := NewOrder(t)
+	if err != nil {
+		return Result{}, err
+	}
+	o, err := r.c.API.Get(ctx, t.Kind, t.Namespace, t.Name)
+	if err != nil {
+		return failedBy(err), err
+	}
+	if res, over := standsAlready(t, o); over {
+		return res, nil
+	}
+	in := newInspector(r.c.API, r.c.RuntimeCopies)
+	s, err := in.stand(ctx, t, ownersOf(o), keeps(o), mirror(o), o.GetLabels())
+	if err != nil {
+		return failedBy(err), err
+	}
+	if reason, about := s.decide(); reason != "" {
+		return Result{StatusFailed, said(reason, about)}, fmt.Errorf("%s is not deleted: %s: %w", t.Ref, said(reason, about), ErrRefused)
+	}
+	a, err := r.deleter.Send(ctx, order, CauseStop)
+	if err != nil {
+		return Result{StatusFailed, err.Error()}, err
+	}
+	if !a.Settled() && a.Outcome != Conflict {
+		return failedBy(a.Err), a.Err
+	}
+	o, err = r.c.API.Get(ctx, t.Kind, t.Namespace, t.Name)
+	if err != nil {
+		return Result{StatusTerminating, "it was asked to go; whether it is gone could not be read: " + err.Error()}, nil
+	}
+	if res, over := standsAlready(t, o); over {
+		r.deleter.Gone(t.UID)
+		return res, nil
+	}
+	if a.Outcome == Conflict {
+		return failedBy(a.Err), a.Err
+	}
+	return Result{StatusTerminating, ""}, nil
+}
+
+// standsAlready says what has become of an instance that needs no DELETE.
+func standsAlready(t Target, o metav1.Object) (Result, bool) {
+	switch {
+	case o == nil:
+		return Result{StatusGone, ""}, true
+	case o.GetUID() != t.UID:
+		return Result{StatusReplaced, "the name belongs to " + string(o.GetUID()) + ", which was not touched"}, true
+	case o.GetDeletionTimestamp() != nil:
+		return Result{StatusTerminating, heldDetail(o.GetFinalizers())}, true
+	}
+	return Result{}, false
+}
+
+func failedBy(err error) Result {
+	if outcomeOf(err) == Forbidden {
+		return Result{StatusForbidden, err.Error()}
+	}
+	return Result{StatusFailed, err.Error()}
+}
+
+// said is a reason in words.
+func said(reason Reason, about string) string {
+	text := reason.Meaning()
+	if about != "" {
+		text += ": " + about
+	}
+	return text
+}
+
+var _ metav1.Object = (*corev1.Pod)(nil)

@@ -38,7 +38,7 @@ func mayImport() map[string][]string {
 		"internal/house": {},
 		"internal/stage": {"pkg/facts", "pkg/informers", "pkg/settle", "pkg/signals"},
 		// The replayer is a command of its own, on the stage in the cluster's place.
-		"internal/replay": {"pkg/facts", "pkg/informers", "pkg/metrics", "pkg/settle", "pkg/signals", "internal/stage"},
+		"internal/replay": {"pkg/facts", "pkg/informers", "pkg/metrics", "pkg/nodeproof", "pkg/settle", "pkg/signals", "internal/stage"},
 		"internal/sim":    {"pkg/facts", "pkg/informers", "pkg/nodeproof", "pkg/queue", "pkg/settle", "pkg/signals", "internal/stage"},
 		"internal/tally":  {},
 	}

@@ -1,0 +1,288 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/nodeproof"
+	"github.com/orphand/orphand/pkg/settle"
+	"github.com/orphand/orphand/pkg/signals"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Invariant names what may never be broken.
+type Invariant string
+
+// The invariants.
+const (
+	// GoneIsGone: no process of a pod that was said to be Gone runs, and none can start.
+	GoneIsGone Invariant = "I1"
+	// SettledIsOver: the same for every pod of a job that was said to be Settled or Cleared, and nothing is left that can
+	// start one.
+	SettledIsOver Invariant = "I2"
+	// NothingUnsaid: what was said is never taken back, or contradicted by what orphand sees, without a finding.
+	NothingUnsaid Invariant = "I3"
+	// EverythingSettles: when everything has been put right, every job settles in time.
+	EverythingSettles Invariant = "I4"
+)
+
+// Violation is a broken invariant.
+type Violation struct {
+	Invariant Invariant
+	At        time.Duration
+	Pod, Job  types.UID
+	// What is one sentence for a person.
+	What string
+}
+
+// String is the violation in one line.
+func (v Violation) String() string { return fmt.Sprintf("%s at %s: %s", v.Invariant, v.At, v.What) }
+
+// judge compares what orphand says with what is true.
+type judge struct {
+	w          *World
+	violations []Violation
+	// gone is what was said of each pod that was said to be Gone, over orphand's restarts; over the same of jobs.
+	gone map[types.UID]word
+	over map[types.UID]word
+	// verdicts and states are what was last said in this life of orphand.
+	verdicts map[types.UID]nodeproof.Pair
+	states   map[types.UID]settle.State
+	// findings are the codes raised for each job, in all lives; seen the pods that reached orphand, and in which life.
+	findings map[types.UID]map[signals.Finding]time.Duration
+	seen     map[types.UID]int
+	life     int
+	// contradicted are the jobs that must raise NodeReturned, and by when.
+	contradicted map[types.UID]time.Duration
+	tally        *Tally
+}
+
+// word is what was said, when, and in which life of orphand.
+type word struct {
+	at     time.Duration
+	reason nodeproof.Reason
+	life   int
+	job    types.UID
+}
+
+func newJudge(w *World) *judge {
+	return &judge{w: w, gone: map[types.UID]word{}, over: map[types.UID]word{}, verdicts: map[types.UID]nodeproof.Pair{}, states: map[types.UID]settle.State{},
+		findings: map[types.UID]map[signals.Finding]time.Duration{}, seen: map[types.UID]int{}, contradicted: map[types.UID]time.Duration{}, tally: newTally()}
+}
+
+func (j *judge) violate(i Invariant, pod, job types.UID, format string, args ...any) {
+	j.w.film.say("VIOLATION %s %s", i, fmt.Sprintf(format, args...))
+	j.violations = append(j.violations, Violation{Invariant: i, At: j.w.at(), Pod: pod, Job: job, What: fmt.Sprintf(format, args...)})
+}
+
+// Emit hears what orphand says.
+func (j *judge) Emit(e signals.Event) {
+	job := types.UID(e.UID)
+	j.w.film.say("SAYS %s %s %s %s/%s %s %s [%s] %s", e.Name(), e.Phase, e.Pod+"@"+e.PodUID, e.Verdict, e.Reason, e.State, e.UID, e.Evidence, e.Message)
+	switch {
+	case e.Finding != "":
+		j.tally.Findings[e.Finding+signals.Finding("/"+string(e.Phase))]++
+		if e.Phase == signals.Started {
+			if j.findings[job] == nil {
+				j.findings[job] = map[signals.Finding]time.Duration{}
+			}
+			j.findings[job][e.Finding] = j.w.at()
+		}
+	case e.Code == signals.PodVerdictChanged:
+		j.verdict(types.UID(e.PodUID), job, nodeproof.Pair{Verdict: nodeproof.Verdict(e.Verdict), Reason: nodeproof.Reason(e.Reason)}, e)
+	case e.Code == signals.JobStateChanged:
+		j.state(job, settle.State(e.State))
+	}
+}
+
+func (j *judge) verdict(pod, job types.UID, now nodeproof.Pair, e signals.Event) {
+	j.tally.Verdicts[now]++
+	if strings.HasSuffix(e.Evidence, "(weak)") {
+		j.tally.Weak++
+	}
+	before := j.verdicts[pod]
+	j.verdicts[pod] = now
+	if now.Verdict != nodeproof.Gone {
+		if before.Verdict == nodeproof.Gone {
+			j.withdrawn(NothingUnsaid, pod, job, "pod %s was %s/%s and is %s/%s", pod, before.Verdict, before.Reason, now.Verdict, now.Reason)
+		}
+		return
+	}
+	j.gone[pod] = word{at: j.w.at(), reason: now.Reason, life: j.life, job: job}
+	if what := j.couldRun(pod); what != "" {
+		j.violate(GoneIsGone, pod, job, "pod %s is said to be Gone/%s (%s), but %s", pod, now.Reason, e.Evidence, what)
+	}
+}
+
+// withdrawn: something was taken back. A moment later there must have been a finding for it.
+func (j *judge) withdrawn(i Invariant, pod, job types.UID, format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	from := j.w.at() - time.Second
+	j.w.after(time.Second, func() {
+		for _, f := range []signals.Finding{signals.NodeReturned, signals.ReExecution} {
+			if at, raised := j.findings[job][f]; raised && at >= from {
+				return
+			}
+		}
+		j.violate(i, pod, job, "%s, and no finding says why", what)
+	})
+}
+
+// couldRun says what speaks against a pod being gone; nothing when it is, or somebody's lie excuses it.
+func (j *judge) couldRun(pod types.UID) string {
+	w := j.w
+	for _, p := range w.truth.life(pod).processes {
+		if !w.covered(pod, p.machine) {
+			return fmt.Sprintf("%s runs on machine %s in boot %s since %s", p.container.name, p.machine.id, p.boot, p.since)
+		}
+		j.tally.Excused++
+	}
+	if m := w.truth.mayStart(pod); m != nil && !w.covered(pod, m) {
+		return "the kubelet of machine " + m.id + " may start it"
+	}
+	if w.startable(pod) {
+		return "its object is there, not asked to terminate: whoever owns the node's name may start it"
+	}
+	return ""
+}
+
+// started: a process has begun.
+func (j *judge) started(l *life, m *machine, c *container) {
+	j.w.film.say("process %s of %s starts on %s %s (%s) stuck=%s", c.name, l.uid, m.id, m.boot, c.id, c.manners.stuck)
+	if said, ok := j.gone[l.uid]; ok && !j.w.covered(l.uid, m) {
+		j.violate(GoneIsGone, l.uid, l.job, "container %s of pod %s starts on machine %s in boot %s, %s after it was said to be Gone/%s", c.name, l.uid, m.id, m.boot, j.w.at()-said.at, said.reason)
+	}
+	if said, ok := j.over[l.job]; ok && !j.excused(l, m, said) {
+		j.violate(SettledIsOver, l.uid, l.job, "container %s of pod %s starts on machine %s, %s after job %s was said to be over", c.name, l.uid, m.id, j.w.at()-said.at, l.job)
+	}
+}
+
+// excused says whether what runs of a pod is not held against the word that its job is over: a lie covers it, or orphand
+// cannot know of the pod (see unknowable).
+func (j *judge) excused(l *life, m *machine, said word) bool {
+	for _, lie := range j.w.lies {
+		if lie.Job != "" && lie.Job == l.job {
+			return true
+		}
+	}
+	return j.w.covered(l.uid, m) || j.unknowable(l.uid, said)
+}
+
+// unknowable says whether a pod came and went while nobody told orphand, or in an earlier life of it that it does not
+// remember. Nothing in the API speaks of such a pod.
+func (j *judge) unknowable(pod types.UID, said word) bool {
+	if j.w.api.pod(pod) != nil {
+		return false
+	}
+	life, seen := j.seen[pod]
+	switch {
+	case !seen:
+		j.tally.Unseen++
+		return true
+	case life < said.life:
+		j.tally.Forgotten++
+		return true
+	}
+	return false
+}
+
+func (j *judge) state(job types.UID, now settle.State) {
+	j.tally.States[now]++
+	before := j.states[job]
+	j.states[job] = now
+	if !now.Over() {
+		if before.Over() {
+			delete(j.over, job)
+			j.withdrawn(NothingUnsaid, "", job, "job %s was %s and is %s", job, before, now)
+		}
+		return
+	}
+	if before.Over() {
+		return
+	}
+	said := word{at: j.w.at(), life: j.life}
+	j.over[job] = said
+	w := j.w
+	if t := w.trainJobHeld(job); t {
+		j.violate(SettledIsOver, "", job, "job %s is said to be %s, but its TrainJob is there", job, now)
+	}
+	for _, l := range w.truth.ofJob(job) {
+		for _, p := range l.processes {
+			if !j.excused(l, p.machine, said) {
+				j.violate(SettledIsOver, l.uid, job, "job %s is said to be %s, but %s of pod %s runs on machine %s in boot %s", job, now, p.container.name, l.uid, p.machine.id, p.boot)
+				return
+			}
+		}
+		if m := w.truth.mayStart(l.uid); m != nil && !j.excused(l, m, said) {
+			j.violate(SettledIsOver, l.uid, job, "job %s is said to be %s, but the kubelet of machine %s may start pod %s", job, now, m.id, l.uid)
+			return
+		}
+		if w.startable(l.uid) {
+			j.violate(SettledIsOver, l.uid, job, "job %s is said to be %s, but pod %s is there and may be started", job, now, l.uid)
+			return
+		}
+	}
+	if what := w.starter(job); what != "" {
+		j.violate(SettledIsOver, "", job, "job %s is said to be %s, but %s is there and may make pods", job, now, what)
+	}
+}
+
+// nodeSeen: a Node has reached orphand. Does it contradict what was said of a pod?
+func (j *judge) nodeSeen(n *facts.Node) {
+	for uid, said := range j.gone {
+		if said.life != j.life || said.reason != nodeproof.NodeDeleted && said.reason != nodeproof.OutOfService {
+			continue
+		}
+		if said.reason == nodeproof.OutOfService && n.Ready != facts.ReadyTrue {
+			continue
+		}
+		l := j.w.truth.life(uid)
+		if l.machine == nil || l.machine.identity != n.Machine || l.boot != n.Boot || j.w.at()-said.at > time.Hour {
+			continue
+		}
+		if _, known := j.contradicted[said.job]; !known {
+			j.contradicted[said.job] = j.w.at()
+		}
+	}
+}
+
+// atEnd checks what can only be said when all is over.
+func (j *judge) atEnd() {
+	for _, job := range sortedKeys(j.contradicted) {
+		at := j.contradicted[job]
+		if _, raised := j.findings[job][signals.NodeReturned]; !raised {
+			j.violate(NothingUnsaid, "", job, "job %s: a machine that had been called dead was seen in the same boot at %s, and NodeReturned was not raised", job, at)
+		}
+	}
+	for _, job := range sortedKeys(j.states) {
+		if s := j.states[job]; !s.Over() && s != settle.Elsewhere {
+			j.violate(EverythingSettles, "", job, "job %s is %s, %s after everything was put right: %s", job, s, settleWithin, j.open(job))
+		}
+	}
+}
+
+// open lists what keeps a job from settling.
+func (j *judge) open(job types.UID) string {
+	var list []string
+	for _, l := range j.w.truth.ofJob(job) {
+		if v, ok := j.verdicts[l.uid]; ok && v.Verdict != nodeproof.Gone {
+			list = append(list, fmt.Sprintf("%s %s/%s", l.uid, v.Verdict, v.Reason))
+		}
+	}
+	if what := j.w.starter(job); what != "" {
+		list = append(list, what)
+	}
+	return strings.Join(list, ", ")
+}
+
+func sortedKeys[V any](m map[types.UID]V) []types.UID {
+	list := make([]types.UID, 0, len(m))
+	for k := range m {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
+}

@@ -28,7 +28,7 @@ func mayImport() map[string][]string {
 		"pkg/nodeproof": {"pkg/facts"},
 		"pkg/retention": {"pkg/facts"},
 		"pkg/ledger":    {"pkg/facts", "pkg/nodeproof", "pkg/settle", "pkg/signals", "api/v1alpha1"},
-		"pkg/reap":      {"pkg/facts", "pkg/signals"},
+		"pkg/reap":      {"pkg/facts", "pkg/nodeproof", "pkg/signals"},
 		"pkg/settle":    {"pkg/facts", "pkg/informers", "pkg/nodeproof", "pkg/retention", "pkg/signals"},
 		// Everything comes together in the command.
 		"cmd/orphand/app": {"pkg/facts", "pkg/informers", "pkg/ledger", "pkg/metrics", "pkg/nodeproof", "pkg/queue", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "api/v1alpha1", "internal/replay"},

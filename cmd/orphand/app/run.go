@@ -13,9 +13,9 @@ func newRunCommand(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Follow every TrainJob's remains until stopped",
-		Long: `run follows every TrainJob of a cluster and what it leaves behind. It writes nothing to
-the cluster except, with --leader-elect, its Lease. Log lines go to standard error,
-metrics and health to --http-address.`,
+		Long: `run follows every TrainJob of a cluster and what it leaves behind. It changes
+nothing of what it follows; what it writes is its own records and, with --leader-elect,
+its Lease. Log lines go to standard error, metrics and health to --http-address.`,
 		Args: noArguments,
 	}
 	own := pflag.NewFlagSet("run", pflag.ContinueOnError)

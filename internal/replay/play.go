@@ -36,7 +36,7 @@ type Result struct {
 
 // Play plays the history from its first document to its last.
 func (p Program) Play(h *History) (*Result, error) {
-	play := &play{program: p, history: h, stage: stage.New(h.Start), result: &Result{}, raised: map[signals.Finding]int{}, kinds: map[string]string{}}
+	play := &play{program: p, history: h, stage: stage.New(h.Start), records: stage.NewRecords(), result: &Result{}, raised: map[signals.Finding]int{}, kinds: map[string]string{}}
 	play.stage.API.Cascade = h.Cascade
 	play.daemon = play.stage.Daemon(stage.Config{
 		Build:    play.build,
@@ -54,6 +54,8 @@ type play struct {
 	stage   *stage.Stage
 	daemon  *stage.Daemon
 	engine  *settle.Engine
+	// records outlive every life of the daemon.
+	records *stage.Records
 	result  *Result
 	// raised counts the findings that were raised, over every life of the daemon.
 	raised map[signals.Finding]int
@@ -76,13 +78,14 @@ func (p *play) now() time.Duration { return p.stage.Loop.Since(p.history.Start) 
 
 func (p *play) build(parts stage.Parts) stage.Process {
 	p.words = words{jobs: map[facts.JobKey]settle.State{}, pods: map[types.UID]settle.PodView{}}
-	p.engine = stage.Engine(p.program.Options(p.history.flags))(parts).(*settle.Engine)
+	process := stage.Recorded(p.program.Options(p.history.flags), p.records)(parts).(*stage.RecordedEngine)
+	p.engine = process.Engine
 	if r, ok := parts.Recorder.(*metrics.Recorder); ok {
 		r.OldestUnproven(p.engine.OldestUnproven)
 		r.UnreachableNodes(p.engine.UnreachableNodes)
 		r.Mode(p.history.Mode)
 	}
-	return p.engine
+	return process
 }
 
 // recorder makes the metrics where the history asks for any.

@@ -13,7 +13,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Process is what a daemon has in memory from its start to its stop.
+// Process is what a daemon has in memory from its start to its stop. One with a method Begin() is told when every kind is
+// usable, before any job is worked on; one with End() when it is stopped.
 type Process interface {
 	informers.Observer
 	// Sync works one job off.
@@ -190,6 +191,9 @@ func (d *Daemon) Stop() {
 	d.run = nil
 	r.stopped = true
 	r.queue.Stop()
+	if p, ok := r.process.(interface{ End() }); ok {
+		p.End()
+	}
 	for _, w := range r.watches {
 		w.stopped, w.connected = true, false
 	}
@@ -252,6 +256,9 @@ func (r *run) kindChanged(s informers.Status) {
 		}
 	}
 	r.working = true
+	if p, ok := r.process.(interface{ Begin() }); ok {
+		p.Begin()
+	}
 	for _, k := range r.early {
 		r.queue.Add(k)
 	}

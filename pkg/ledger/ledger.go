@@ -113,8 +113,15 @@ func (l *Ledger) Enabled() bool {
 
 // Keep satisfies settle.Ledger.
 func (l *Ledger) Keep(key facts.JobKey) {
-	if l.Enabled() {
+	l.mu.Lock()
+	enabled, known := l.enabled, l.written[key] != nil
+	l.mu.Unlock()
+	switch {
+	case !enabled:
+	case known:
 		l.c.Queue.AddAfter(key, soon)
+	default: // a job without a record is what a restart forgets
+		l.c.Queue.Add(key)
 	}
 }
 

@@ -135,7 +135,8 @@ func RemainNames(job string) []facts.Ref {
 }
 
 // Remains finds what is left of a job among the kinds that are not watched. Only an owner reference with the job's UID, or
-// that of one of its JobSets, makes an object the job's: the next incarnation has the same names.
+// that of one of its JobSets, makes an object the job's: the next incarnation has the same names. An object that may not be
+// read is listed without a UID.
 func (l *Live) Remains(ctx context.Context, job facts.JobKey, jobSets []types.UID) ([]*facts.Object, error) {
 	owners := map[types.UID]bool{job.UID: true}
 	for _, uid := range jobSets {
@@ -149,6 +150,11 @@ func (l *Live) Remains(ctx context.Context, job facts.JobKey, jobSets []types.UI
 			func() (*metav1.PartialObjectMetadata, error) {
 				return l.Clients.Metadata.Resource(r.resource).Namespace(job.Namespace).Get(ctx, job.Name+r.suffix, metav1.GetOptions{})
 			})
+		if apierrors.IsForbidden(err) {
+			// Nobody can say that it is not there: it counts as left, without a UID, and the job as settled but not cleared.
+			found = append(found, &facts.Object{Meta: facts.Meta{Namespace: job.Namespace, Name: job.Name + r.suffix}, Kind: r.kind, Group: r.resource.Group})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

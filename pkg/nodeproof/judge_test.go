@@ -547,3 +547,36 @@ func TestTheRule(t *testing.T) {
 		t.Run(name, run)
 	}
 }
+
+func TestAnExplanationAgreesWithTheJudgementAndSaysWhatWouldChangeIt(t *testing.T) {
+	s := terminating(t)
+	s.seeNode(s.node("n1", "N1", "m1", "b1", silent))
+	s.want(Unproven, NodeUnreachable)
+	x := Explain(s.h, s.nodes, Defaults(), s.now)
+	if x.Verdict != Unproven || len(x.Facts) == 0 {
+		t.Fatalf("%+v", x)
+	}
+	for _, step := range x.Steps {
+		if step.Holds || step.Why == "" || step.Would == "" && step.Rule != NeverStarted {
+			t.Errorf("%+v", step)
+		}
+	}
+	s.seeNode(s.node("n1", "N1", "m1", "b1", silent, tainted))
+	s.nodes.SeeLive("n1", s.live["n1"], s.tick())
+	x = Explain(s.h, s.nodes, Defaults(), s.now)
+	if x.Verdict != Gone || x.Reason != OutOfService {
+		t.Fatalf("%+v", x)
+	}
+	holds := 0
+	for _, step := range x.Steps {
+		if step.Holds {
+			holds++
+			if step.Rule != OutOfService {
+				t.Errorf("%+v", step)
+			}
+		}
+	}
+	if holds != 1 {
+		t.Errorf("%d rules hold: %+v", holds, x.Steps)
+	}
+}

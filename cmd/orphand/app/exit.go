@@ -10,6 +10,11 @@ const (
 	ExitOK      = 0
 	ExitFailure = 1
 	ExitUsage   = 2
+	// ExitUnproven and ExitAlive say that pods remain: nobody can tell whether they run, or they do.
+	ExitUnproven = 3
+	ExitAlive    = 4
+	// ExitElsewhere says that the job runs in another cluster.
+	ExitElsewhere = 6
 )
 
 // ExitCode documents one exit code.
@@ -23,6 +28,9 @@ func ExitCodes() []ExitCode {
 	return []ExitCode{
 		{ExitOK, "Done; for `run`, stopped as asked by SIGINT or SIGTERM."},
 		{ExitFailure, "Failed at run time; the last line on standard error says why."},
+		{ExitUnproven, "The time is up and at least one pod is Unproven: nobody can tell whether its processes run."},
+		{ExitAlive, "The time is up and something of the job is Alive, or could start."},
+		{ExitElsewhere, "The job runs in another cluster: nothing is known of its processes here."},
 		{ExitUsage, "The command line or the kubeconfig is wrong; one line on standard error names the flag and the cure."},
 	}
 }

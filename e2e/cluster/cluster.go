@@ -237,6 +237,10 @@ func (c *Cluster) Dynamic() dynamic.Interface { return c.dynamic }
 // Kubectl is the path of a kubectl that talks to this cluster as administrator.
 func (c *Cluster) Kubectl() string { return filepath.Join(c.Dir, "bin", "kubectl") }
 
+// Mark is the environment variable, as NAME=VALUE, by which processes are told to
+// belong to the cluster: whatever is started with it ends with the cluster.
+func (c *Cluster) Mark() string { return clusterVariable + "=" + c.Dir }
+
 // NodeNames returns the names of all nodes that were ever part of the cluster,
 // sorted.
 func (c *Cluster) NodeNames() []string {

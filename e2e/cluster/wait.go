@@ -108,6 +108,16 @@ func (c *Cluster) WaitObject(ctx context.Context, kind schema.GroupVersionResour
 	return found, err
 }
 
+// WaitObjects waits until all objects of a kind together meet the condition, in a
+// namespace or, if that is empty, everywhere. They are sorted by namespace and
+// name.
+func (c *Cluster) WaitObjects(ctx context.Context, kind schema.GroupVersionResource, namespace string, cond func([]*unstructured.Unstructured) bool) error {
+	return follow(ctx, query[*unstructured.Unstructured]{
+		what:   fmt.Sprintf("%s in %s", kind.Resource, cmp.Or(namespace, "all namespaces")),
+		source: objects(c.dynamic.Resource(kind).Namespace(namespace)),
+	}, cond)
+}
+
 // WaitGone waits until there is no object of that name.
 func (c *Cluster) WaitGone(ctx context.Context, kind schema.GroupVersionResource, namespace, name string) error {
 	_, err := c.WaitObject(ctx, kind, namespace, name, func(o *unstructured.Unstructured) bool { return o == nil })

@@ -22,6 +22,8 @@ type Program struct {
 	Flags func() Flags
 	// Options gives what the flags set.
 	Options func(Flags) settle.Options
+	// Further completes what the engine is made from, with what clears away in the mode of the history.
+	Further func(f Flags, mode string, parts stage.Parts, c *settle.Config)
 	// Vocabulary is that of the metrics.
 	Vocabulary metrics.Vocabulary
 }
@@ -78,7 +80,12 @@ func (p *play) now() time.Duration { return p.stage.Loop.Since(p.history.Start) 
 
 func (p *play) build(parts stage.Parts) stage.Process {
 	p.words = words{jobs: map[facts.JobKey]settle.State{}, pods: map[types.UID]settle.PodView{}}
-	process := stage.Recorded(p.program.Options(p.history.flags), p.records)(parts).(*stage.RecordedEngine)
+	further := func(parts stage.Parts, c *settle.Config) {
+		if p.program.Further != nil {
+			p.program.Further(p.history.flags, p.history.Mode, parts, c)
+		}
+	}
+	process := stage.Recorded(p.program.Options(p.history.flags), p.records, further)(parts).(*stage.RecordedEngine)
 	p.engine = process.Engine
 	if r, ok := parts.Recorder.(*metrics.Recorder); ok {
 		r.OldestUnproven(p.engine.OldestUnproven)

@@ -224,6 +224,9 @@ func (d *Daemon) Lead(leads bool) {
 	}
 	d.leads = leads
 	d.run.recorder.Leader(leads)
+	if p, ok := d.run.process.(interface{ OfferAll() }); ok && leads {
+		p.OfferAll()
+	}
 }
 
 func (r *run) emit(e signals.Event) {

@@ -64,13 +64,19 @@ func (r *Records) List() []*v1alpha1.Orphan {
 }
 
 // Recorded is the Build of a process that is the engine with its ledger, as `orphand run` puts them together.
-func Recorded(o settle.Options, records *Records) func(Parts) Process {
+//
+// further complete what the engine is made from; each is told of the parts.
+func Recorded(o settle.Options, records *Records, further ...func(Parts, *settle.Config)) func(Parts) Process {
 	return func(p Parts) Process {
 		r := &RecordedEngine{records: records}
 		r.queue = NewQueue(p.Loop, compareJobs, func(k facts.JobKey) error { return r.ledger.Sync(context.Background(), k) })
 		r.ledger = ledger.New(ledger.Config{Records: records, Queue: r.queue, Clock: p.Clock, Leads: p.Leads})
-		r.Engine = settle.New(settle.Config{Options: o, Clock: p.Clock, Live: p.Live, Queue: p.Queue, Sink: p.Sink, Recorder: p.Recorder,
-			Ledger: r.ledger, Readers: 1})
+		c := settle.Config{Options: o, Clock: p.Clock, Live: p.Live, Queue: p.Queue, Sink: p.Sink, Recorder: p.Recorder,
+			Ledger: r.ledger, Readers: 1}
+		for _, f := range further {
+			f(p, &c)
+		}
+		r.Engine = settle.New(c)
 		r.ledger.Serve(r.Engine)
 		return r
 	}

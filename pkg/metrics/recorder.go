@@ -18,6 +18,9 @@ type Recorder struct {
 	kindState        closed[pair, prometheus.Gauge]
 	liveReads        closed[pair, prometheus.Counter]
 	mode             closed[string, prometheus.Gauge]
+	deletes          closed[pair, prometheus.Counter]
+	removed          closed[pair, prometheus.Counter]
+	refusals         closed[string, prometheus.Counter]
 	nodesReadable    prometheus.Gauge
 	leader           prometheus.Gauge
 	panics           prometheus.Counter
@@ -95,6 +98,17 @@ func New(registerer prometheus.Registerer, build Build, words Vocabulary) (*Reco
 	})
 	mode := gaugeVec("orphand_mode", "1 for the mode in force: what this process may do to the cluster.", "mode")
 	r.mode = newClosed(refused, words.Modes, func(m string) prometheus.Gauge { return mode.WithLabelValues(m) })
+
+	deletes := counterVec("orphand_deletes_total", "DELETE calls, by answer. Accepted and Absent are successes.", "kind", "outcome")
+	r.deletes = newClosed(refused, product(words.DeletedKinds, words.DeleteOutcomes), func(p pair) prometheus.Counter {
+		return deletes.WithLabelValues(p[0], p[1])
+	})
+	removed := counterVec("orphand_removed_total", "Objects that this process deleted and then saw gone, once for each, by what they were deleted for.", "kind", "cause")
+	r.removed = newClosed(refused, product(words.DeletedKinds, words.DeleteCauses), func(p pair) prometheus.Counter {
+		return removed.WithLabelValues(p[0], p[1])
+	})
+	refusals := counterVec("orphand_refusals_total", "Decisions not to delete what is left of a job, once for each object and reason.", "reason")
+	r.refusals = newClosed(refused, words.Refusals, func(w string) prometheus.Counter { return refusals.WithLabelValues(w) })
 
 	r.nodesReadable = gauge("orphand_nodes_readable", "1 while Nodes may be read. At 0 nothing can be proven.")
 	r.leader = gauge("orphand_leader", "1 while this replica leads.")
@@ -193,6 +207,19 @@ func (r *Recorder) LiveRead(kind, outcome string) {
 func (r *Recorder) Mode(mode string) {
 	choose(r.mode, mode, func(string) bool { return true })
 }
+
+// Deleted counts a DELETE by its answer.
+func (r *Recorder) Deleted(kind, outcome string) {
+	r.deletes.on(pair{kind, outcome}, prometheus.Counter.Inc)
+}
+
+// Removed counts an object that this process deleted and then saw gone.
+func (r *Recorder) Removed(kind, cause string) {
+	r.removed.on(pair{kind, cause}, prometheus.Counter.Inc)
+}
+
+// Refused counts a decision not to delete an object.
+func (r *Recorder) Refused(reason string) { r.refusals.on(reason, prometheus.Counter.Inc) }
 
 // NodesReadable records whether Nodes may be read.
 func (r *Recorder) NodesReadable(readable bool) { r.nodesReadable.Set(bit(readable)) }

@@ -12,6 +12,9 @@ type Vocabulary struct {
 	LiveReads    []string
 	LiveOutcomes []string
 	Modes        []string
+	// DeletedKinds are the kinds of which objects are deleted, DeleteOutcomes the answers, DeleteCauses what for, and
+	// Refusals why not.
+	DeletedKinds, DeleteOutcomes, DeleteCauses, Refusals []string
 }
 
 // VerdictReason is one verdict with one reason that it can have.

@@ -25,6 +25,7 @@ type Instance struct {
 
 // Live is one live read of a node by name.
 type Live struct {
+	// At is when the read was begun: the answer is no older than that.
 	At facts.Instant
 	// Node is nil when the API server said that there is none.
 	Node *facts.Node
@@ -143,9 +144,22 @@ func (n *Nodes) forget(m facts.Machine, uid types.UID) {
 	}
 }
 
-// SeeLive records a live read of the named node: node is nil when there is none.
-func (n *Nodes) SeeLive(name string, node *facts.Node, now facts.Instant) {
-	n.live[name] = Live{At: now, Node: node}
+// Silent counts the nodes that there are, and those of them that cannot be heard.
+func (n *Nodes) Silent() (silent, total int) {
+	for _, in := range n.current {
+		if !in.Node.Heard() {
+			silent++
+		}
+	}
+	return silent, len(n.current)
+}
+
+// SeeLive records a live read of the named node, by the time at which it was begun: node is nil when there is none.
+func (n *Nodes) SeeLive(name string, node *facts.Node, begun facts.Instant) {
+	if l, ok := n.live[name]; ok && l.At > begun {
+		return // the answer to an earlier read came later
+	}
+	n.live[name] = Live{At: begun, Node: node}
 }
 
 // Live is the last live read of the named node.

@@ -116,3 +116,6 @@ func ParseKind(word string) (Kind, bool) {
 	}
 	return Kind{}, false
 }
+
+// NeededKinds lists the kinds without the permission to delete which a job could be left half stopped.
+func NeededKinds() []Kind { return []Kind{jobSetKind(), podKind()} }

@@ -192,7 +192,7 @@ func onlyOne(keys []facts.JobKey, lives func(facts.JobKey) bool) (facts.JobKey, 
 
 // permitted asks for every permission without which the job could be left half stopped.
 func (s *stopping) permitted(ctx context.Context) error {
-	kinds := []Kind{jobSetKind(), podKind()}
+	kinds := NeededKinds()
 	t, err := s.c.API.Get(ctx, trainJobKind(), s.job.Namespace, s.job.Name)
 	if err != nil && !errors.Is(err, ErrNotServed) {
 		return err

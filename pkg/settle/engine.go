@@ -53,6 +53,8 @@ type Options struct {
 	// StuckAfter is how long after its grace a pod on a node that can be heard may take; HeldAfter how long a finalizer may
 	// hold an object.
 	StuckAfter, HeldAfter time.Duration
+	// CopyGrace is how long a runtime copy without an owner and without a TrainJob of its name is left alone.
+	CopyGrace time.Duration
 }
 
 // Defaults are the values when nobody says otherwise.
@@ -66,6 +68,7 @@ func Defaults() Options {
 		RecreateWindow: time.Minute,
 		StuckAfter:     5 * time.Minute,
 		HeldAfter:      30 * time.Second,
+		CopyGrace:      10 * time.Minute,
 	}
 }
 
@@ -79,6 +82,10 @@ type Config struct {
 	Recorder Recorder
 	// Ledger keeps the records; nil for none.
 	Ledger Ledger
+	// Reaper clears away what is left; nil for nobody.
+	Reaper Reaper
+	// IsRuntimeCopy says by its labels whether a TrainingRuntime is an adapter's copy for one TrainJob; nil: none is.
+	IsRuntimeCopy func(labels map[string]string) bool
 	// Readers is how many live reads may be under way at once for one job; 1 makes a run repeatable.
 	Readers int
 }
@@ -110,6 +117,9 @@ type Engine struct {
 	onMachine map[facts.Machine]map[types.UID]*pod
 	findings  map[cause]signals.Event
 	pruned    facts.Instant
+	// copies are the runtime copies that no TrainJob owns; copySeen is when those that tell no age were first judged.
+	copies   map[types.NamespacedName]*facts.Object
+	copySeen map[types.UID]facts.Instant
 }
 
 // New makes an engine that knows nothing yet.
@@ -137,6 +147,8 @@ func New(c Config) *Engine {
 		onNode:     map[string]map[types.UID]*pod{},
 		onMachine:  map[facts.Machine]map[types.UID]*pod{},
 		findings:   map[cause]signals.Event{},
+		copies:     map[types.NamespacedName]*facts.Object{},
+		copySeen:   map[types.UID]facts.Instant{},
 	}
 }
 
@@ -163,6 +175,7 @@ func (e *Engine) SetNodesReadable(readable bool) {
 		return
 	}
 	e.nodes.Readable = readable
+	e.weather()
 	now := e.now()
 	for _, p := range sorted(e.pods) {
 		e.follow(p, now)

@@ -17,6 +17,9 @@ func (e *Engine) TrainJobSeen(t *facts.TrainJob, initial bool) {
 	if j.trainJob == nil {
 		j.initial = initial
 	}
+	if o := e.copies[j.key.Incarnations()]; o != nil {
+		e.c.Queue.Add(copyKey(o))
+	}
 	j.trainJob, j.present = t, true
 	j.gone, j.sure = 0, false
 	j.finished = j.finished || t.Finished()
@@ -45,6 +48,9 @@ func (e *Engine) TrainJobGone(t *facts.TrainJob, how informers.End) {
 }
 
 func (e *Engine) lose(j *job) {
+	if o := e.copies[j.key.Incarnations()]; o != nil {
+		e.c.Queue.Add(copyKey(o))
+	}
 	j.present, j.sure = false, false
 	if !j.gone.Known() {
 		j.gone = e.now()
@@ -59,6 +65,7 @@ func (e *Engine) ObjectSeen(o *facts.Object, _ bool) {
 }
 
 func (e *Engine) seeObject(o *facts.Object) {
+	e.seeCopy(o)
 	key, ours := e.ownerOf(o)
 	if !ours {
 		return
@@ -181,6 +188,7 @@ func (e *Engine) resolve(uid types.UID, key facts.JobKey) {
 func (e *Engine) ObjectGone(o *facts.Object, _ informers.End) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.copyGone(o)
 	if o.UID == "" { // a tombstone that knows only a name
 		for uid, j := range e.objects {
 			if have := j.objects[uid]; have.Kind == o.Kind && have.Namespace == o.Namespace && have.Name == o.Name {
@@ -304,6 +312,7 @@ func (e *Engine) NodeSeen(n *facts.Node, _ bool) {
 	if !e.nodes.See(n, now) {
 		return
 	}
+	e.weather()
 	e.nodeFindings(n)
 	e.nodeChanged(n.Name, n.MachineID(), now)
 }
@@ -319,6 +328,7 @@ func (e *Engine) NodeGone(n *facts.Node, _ informers.End) {
 	}
 	e.nodeEnded(in, now)
 	e.nodes.End(n.Name, n.UID, now)
+	e.weather()
 	e.nodeChanged(n.Name, in.Node.MachineID(), now)
 }
 

@@ -32,6 +32,9 @@ func (e *Engine) Sync(ctx context.Context, key facts.JobKey) error {
 	if e.conclude(key) && failed == nil {
 		e.c.Queue.Add(key)
 	}
+	if failed == nil {
+		e.reap(ctx, key)
+	}
 	return failed
 }
 
@@ -68,7 +71,7 @@ func (e *Engine) gather(key facts.JobKey) []read {
 	for _, p := range j.dirty {
 		p.next, p.judged = nodeproof.Judge(p.h, e.nodes, e.c.Proof, now), true
 		if p.next.Need != "" {
-			add(e.readNode(p.next.Need))
+			add(e.readNode(p.next.Need, now))
 		}
 		if p.check || p.unselected && p.due.Known() && now >= p.due && p.next.Verdict != nodeproof.Gone {
 			add(e.readPod(p))
@@ -127,11 +130,13 @@ func (e *Engine) readAll(ctx context.Context, reads []read) error {
 	return first
 }
 
-func (e *Engine) readNode(name string) read {
+// readNode reads a node. What it finds counts from when the read was wanted: the server may have answered before whatever
+// was seen while the answer was under way.
+func (e *Engine) readNode(name string, wanted facts.Instant) read {
 	return read{what: facts.Ref{Kind: facts.KindNode, Name: name}, do: func(ctx context.Context) (func(facts.Instant), error) {
 		n, err := e.c.Live.Node(ctx, name)
 		return func(now facts.Instant) {
-			e.nodes.SeeLive(name, n, now)
+			e.nodes.SeeLive(name, n, wanted)
 			for _, p := range sorted(e.onNode[name]) {
 				e.follow(p, now)
 				if p.said.Verdict != nodeproof.Gone {
@@ -222,7 +227,11 @@ func (e *Engine) decide(j *job, now facts.Instant) State {
 			held = held || other.key.Unknown() && !other.state.Over()
 		}
 	}
-	return j.decide(e.c.Options, held, now)
+	state := j.decide(e.c.Options, held, now)
+	if state == Cleared && e.heldByCopy(j.key.Incarnations()) {
+		return Settled
+	}
+	return state
 }
 
 // conclude tells what is new about the job, and sees to it that it is looked at again in time. look says that it is settled
@@ -367,7 +376,7 @@ func (e *Engine) schedule(j *job, now facts.Instant) {
 	at(j.podDue)
 	if !j.present && j.sure {
 		at(j.quietEnds(e.c.Options))
-		at(j.gone.After(e.c.GCGrace))
+		at(j.collectedBy(e.c.Options))
 		if j.state == Settled && j.left() == 0 && j.looked {
 			at(j.lookAt)
 		}
@@ -393,6 +402,9 @@ func (e *Engine) forget(j *job) {
 		delete(e.jobSets, a.uid)
 	}
 	e.dropJob(j)
+	if e.c.Reaper != nil {
+		e.c.Reaper.Forget(j.key)
+	}
 	for uid, jobSet := range e.batchJobs {
 		if _, known := e.jobSets[jobSet]; !known && e.unresolved[jobSet] == (facts.JobKey{}) {
 			delete(e.batchJobs, uid)

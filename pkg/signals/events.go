@@ -12,6 +12,8 @@ const (
 const (
 	PodVerdictChanged Code = "PodVerdictChanged"
 	JobStateChanged   Code = "JobStateChanged"
+	ObjectDeleted     Code = "ObjectDeleted"
+	WouldDelete       Code = "WouldDelete"
 
 	Starting          Code = "Starting"
 	Listening         Code = "Listening"
@@ -46,6 +48,10 @@ func Events() []EventInfo {
 			[]string{FieldJob, FieldUID, FieldPod, FieldPodUID, FieldNode, FieldFrom, FieldVerdict, FieldReason, FieldEvidence}},
 		{JobStateChanged, Info, "A job's state changed.",
 			[]string{FieldJob, FieldUID, FieldFrom, FieldState, "alive", "unproven", "gone"}},
+		{ObjectDeleted, Info, "An object that was left of a job was deleted: it is gone, or was asked to go.",
+			[]string{FieldJob, FieldUID, "object", "objectUID", "cause", "outcome"}},
+		{WouldDelete, Info, "An object that was left of a job would have been deleted, were it not for --dry-run.",
+			[]string{FieldJob, FieldUID, "object", "objectUID", "cause"}},
 
 		{Starting, Info, "The process started.",
 			[]string{"version", "revision", "goVersion", "server", "flags"}},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/orphand/orphand/pkg/metrics"
+	"github.com/orphand/orphand/pkg/reap"
 	"github.com/orphand/orphand/pkg/signals"
 )
 
@@ -41,6 +42,7 @@ type daemon struct {
 	reach     *reach
 	leader    *leadership // nil without an election
 	follower  *follower
+	mode      *mode
 	started   time.Time
 }
 
@@ -73,7 +75,6 @@ func newDaemon(c config) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.recorder.Mode(modeObserve)
 	d.recorder.Leader(!c.options.LeaderElect)
 	api, err := newAPIClients(d.clients)
 	if err != nil {
@@ -84,9 +85,13 @@ func newDaemon(c config) (*daemon, error) {
 			return nil, err
 		}
 	}
-	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder, d.leads); err != nil {
+	writes := &reap.Kube{Core: api.Kube, Dynamic: api.Dynamic, Metadata: api.Metadata}
+	d.mode = newMode(c.options, writes, c.clock, d.sink, d.recorder.Mode)
+	enforcer := c.options.enforcer(enforcement{api: writes, clock: c.clock, sink: d.sink, recorder: d.recorder, mode: d.mode.enforced, leads: d.leads})
+	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder, d.leads, enforcer); err != nil {
 		return nil, err
 	}
+	d.mode.changed = d.follower.engine.OfferAll
 	return d, nil
 }
 
@@ -131,6 +136,8 @@ func (d *daemon) work(outer context.Context) error {
 		stopLeading := d.beside(background, fail, d.leader.run)
 		defer stopLeading()
 	}
+	stopAsking := d.beside(ctx, fail, d.mode.run)
+	defer stopAsking()
 	if err := d.follower.run(ctx); err != nil {
 		return err
 	}
@@ -172,7 +179,10 @@ func (d *daemon) endpoints() endpoints {
 func (d *daemon) ledWith(leads bool) {
 	d.recorder.Leader(leads)
 	if leads && d.follower != nil {
-		go d.follower.engine.KeepAll()
+		go func() {
+			d.follower.engine.KeepAll()
+			d.follower.engine.OfferAll()
+		}()
 	}
 }
 
@@ -192,7 +202,7 @@ func (d *daemon) livez() []check {
 func (d *daemon) readyz() []check {
 	list := []check{
 		{name: "api", ask: func() (string, error) { return d.reach.server, d.reach.problem() }},
-		{name: "mode", ask: func() (string, error) { return modeObserve + ": writes nothing to what it follows", nil }},
+		d.mode.check(),
 	}
 	if d.leader != nil {
 		list = append(list, d.leader.check())

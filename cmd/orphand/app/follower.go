@@ -62,7 +62,7 @@ type follower struct {
 
 // newFollower makes the watches, the engine and the queue between them; nothing runs yet.
 // leads says whether this process may write to the cluster.
-func newFollower(options Options, clients informers.Clients, clk clock.WithTicker, sink signals.Sink, recorder *metrics.Recorder, leads func() bool) (*follower, error) {
+func newFollower(options Options, clients informers.Clients, clk clock.WithTicker, sink signals.Sink, recorder *metrics.Recorder, leads func() bool, reaper settle.Reaper) (*follower, error) {
 	f := &follower{clock: clk, sink: sink, recorder: recorder, trouble: newNoise(clk), states: map[string]informers.State{}}
 	f.jobs = queue.New(queue.Options[facts.JobKey]{
 		Name: "jobs", Clock: clk, Workers: options.Workers, Metrics: recorder.Queues(), OnFailure: f.failed})
@@ -80,6 +80,7 @@ func newFollower(options Options, clients informers.Clients, clk clock.WithTicke
 		Recorder: recorder,
 		Readers:  liveReaders,
 		Ledger:   f.ledger,
+		Reaper:   reaper, IsRuntimeCopy: options.isRuntimeCopy(),
 	})
 	f.ledger.Serve(f.engine)
 	recorder.NodesReadable(f.engine.NodesReadable())

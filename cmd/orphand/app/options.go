@@ -25,6 +25,17 @@ type Options struct {
 	SettleQuiet            time.Duration
 	Workers                int
 
+	Mode                string
+	DryRun              bool
+	GCGrace             time.Duration
+	RuntimeCopyLabels   string
+	RuntimeCopyGrace    time.Duration
+	MaxDeletesPerMinute int
+	MaxUnreachable      float64
+	Calm                time.Duration
+	Namespaces          []string
+	ExcludeNamespaces   []string
+
 	KubeAPIQPS   float32
 	KubeAPIBurst int
 
@@ -45,6 +56,12 @@ func DefaultOptions() Options {
 		WeakEvidenceDelay:      30 * time.Second,
 		SettleQuiet:            5 * time.Second,
 		Workers:                4,
+		Mode:                   modeObserve,
+		GCGrace:                time.Minute,
+		RuntimeCopyGrace:       10 * time.Minute,
+		MaxDeletesPerMinute:    600,
+		MaxUnreachable:         0.3,
+		Calm:                   5 * time.Minute,
 		KubeAPIQPS:             50,
 		KubeAPIBurst:           100,
 		LeaseName:              "orphand",
@@ -65,6 +82,17 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.SettleQuiet, "settle-quiet", o.SettleQuiet, "how long after a TrainJob was seen gone late children are waited for before Settled is said")
 	flags.IntVar(&o.Workers, "workers", o.Workers, "how many jobs are judged at a time")
 
+	flags.StringVar(&o.Mode, "mode", o.Mode, "observe deletes nothing; enforce deletes what the garbage collector leaves of TrainJobs that are gone")
+	flags.BoolVar(&o.DryRun, "dry-run", o.DryRun, "with --mode enforce: log what would be deleted, and delete nothing")
+	flags.DurationVar(&o.GCGrace, "gc-grace", o.GCGrace, "how long after a TrainJob was seen gone the garbage collector is given before its leftovers count as orphans")
+	flags.StringVar(&o.RuntimeCopyLabels, "runtime-copy-labels", o.RuntimeCopyLabels, "label selector of the TrainingRuntimes that are an adapter's copies for one TrainJob each; without it a runtime that nothing owns is taken for an administrator's")
+	flags.DurationVar(&o.RuntimeCopyGrace, "runtime-copy-grace", o.RuntimeCopyGrace, "how long a runtime copy without an owner and without a TrainJob of its name is left alone")
+	flags.IntVar(&o.MaxDeletesPerMinute, "max-deletes-per-minute", o.MaxDeletesPerMinute, "how many DELETEs may be sent in any 60 seconds; 0 for none at all")
+	flags.Float64Var(&o.MaxUnreachable, "max-unreachable", o.MaxUnreachable, "share of the nodes, from 0 to 1, above which nothing is deleted while they are unreachable")
+	flags.DurationVar(&o.Calm, "calm", o.Calm, "how long the share must have been within --max-unreachable again before anything is deleted")
+	flags.StringSliceVar(&o.Namespaces, "namespaces", o.Namespaces, "namespaces in which to delete; every one by default")
+	flags.StringSliceVar(&o.ExcludeNamespaces, "exclude-namespaces", o.ExcludeNamespaces, "namespaces in which nothing is ever deleted")
+
 	flags.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "requests per second to the Kubernetes API, over time; 0 leaves it to the server's own fairness")
 	flags.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "requests to the Kubernetes API in a burst")
 
@@ -81,6 +109,8 @@ func (o *Options) engine() settle.Options {
 	e := settle.Defaults()
 	e.Quiet = o.SettleQuiet
 	e.Proof = nodeproof.Options{NodeDeletionQuarantine: o.NodeDeletionQuarantine, WeakEvidenceDelay: o.WeakEvidenceDelay}
+	e.GCGrace = o.GCGrace
+	e.CopyGrace = o.RuntimeCopyGrace
 	return e
 }
 
@@ -103,10 +133,25 @@ func (o *Options) Validate() []string {
 		{"node-deletion-quarantine", o.NodeDeletionQuarantine},
 		{"weak-evidence-delay", o.WeakEvidenceDelay},
 		{"settle-quiet", o.SettleQuiet},
+		{"gc-grace", o.GCGrace},
+		{"runtime-copy-grace", o.RuntimeCopyGrace},
+		{"calm", o.Calm},
 	} {
 		if d.value < 0 {
 			problem(d.flag, "%v: use 0s or more", d.value)
 		}
+	}
+	if o.Mode != modeObserve && o.Mode != modeEnforce {
+		problem("mode", "%q: use %s or %s", o.Mode, modeObserve, modeEnforce)
+	}
+	if _, err := o.runtimeCopies(); err != nil {
+		problem("runtime-copy-labels", "%q: use a label selector such as app=dispatch: %v", o.RuntimeCopyLabels, err)
+	}
+	if o.MaxDeletesPerMinute < 0 {
+		problem("max-deletes-per-minute", "%d: use 0 or more", o.MaxDeletesPerMinute)
+	}
+	if !(o.MaxUnreachable >= 0 && o.MaxUnreachable <= 1) {
+		problem("max-unreachable", "%v: use a share from 0 to 1", o.MaxUnreachable)
 	}
 	if o.Workers < 1 {
 		problem("workers", "%d: use 1 or more", o.Workers)

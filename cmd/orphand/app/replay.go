@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/orphand/orphand/internal/replay"
+	"github.com/orphand/orphand/internal/stage"
+	"github.com/orphand/orphand/pkg/reap"
 	"github.com/orphand/orphand/pkg/settle"
 )
 
@@ -118,8 +121,32 @@ func replayProgram() replay.Program {
 	return replay.Program{
 		Flags:      func() replay.Flags { return newReplayFlags() },
 		Options:    func(f replay.Flags) settle.Options { return f.(*replayFlags).options.engine() },
+		Further:    clearAway,
 		Vocabulary: vocabulary(),
 	}
+}
+
+// clearAway gives the engine of a history what deletes in the history's mode.
+func clearAway(f replay.Flags, mode string, parts stage.Parts, c *settle.Config) {
+	options := f.(*replayFlags).options
+	enforces := mode == modeEnforce || options.Mode == modeEnforce
+	api := parts.API.Client()
+	recorder, _ := parts.Recorder.(reap.Recorder)
+	c.IsRuntimeCopy = options.isRuntimeCopy()
+	c.Reaper = options.enforcer(enforcement{
+		api: api, clock: parts.Clock, sink: parts.Sink, recorder: recorder, leads: parts.Leads,
+		mode: func(namespace string) (reap.Reason, bool) {
+			if !enforces {
+				return reap.ObserveOnly, false
+			}
+			for _, kind := range reap.NeededKinds() {
+				if yes, err := api.Allowed(context.Background(), "delete", kind, ""); err != nil || !yes {
+					return reap.NotPermitted, false
+				}
+			}
+			return "", true
+		},
+	})
 }
 
 // replayFlags are the flags of `orphand run` as a history sets them. Those that say where the cluster is, or how a process

@@ -6,6 +6,7 @@ import (
 	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/metrics"
 	"github.com/orphand/orphand/pkg/nodeproof"
+	"github.com/orphand/orphand/pkg/reap"
 	"github.com/orphand/orphand/pkg/settle"
 	"github.com/orphand/orphand/pkg/signals"
 )
@@ -23,6 +24,16 @@ func vocabulary() metrics.Vocabulary {
 		LiveReads:    informers.LiveKinds(),
 		LiveOutcomes: informers.Outcomes(),
 		Modes:        []string{modeObserve, modeEnforce},
+	}
+	words.DeletedKinds = reap.KindNames()
+	for _, outcome := range reap.Outcomes() {
+		words.DeleteOutcomes = append(words.DeleteOutcomes, string(outcome))
+	}
+	for _, cause := range reap.Causes() {
+		words.DeleteCauses = append(words.DeleteCauses, string(cause))
+	}
+	for _, reason := range reap.Reasons() {
+		words.Refusals = append(words.Refusals, string(reason))
 	}
 	for _, pair := range nodeproof.Pairs() {
 		words.Verdicts = append(words.Verdicts, metrics.VerdictReason{Verdict: string(pair.Verdict), Reason: string(pair.Reason)})

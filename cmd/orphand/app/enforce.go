@@ -1,0 +1,72 @@
+package app
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
+
+	"github.com/orphand/orphand/pkg/reap"
+	"github.com/orphand/orphand/pkg/signals"
+)
+
+// runtimeCopies selects the adapter's runtime copies; nil when nobody says how they are marked: an empty selector would
+// select every runtime of the cluster.
+func (o *Options) runtimeCopies() (labels.Selector, error) {
+	if o.RuntimeCopyLabels == "" {
+		return nil, nil
+	}
+	s, err := labels.Parse(o.RuntimeCopyLabels)
+	if err != nil || s.Empty() {
+		return nil, err
+	}
+	return s, nil
+}
+
+// isRuntimeCopy says by its labels whether a runtime is an adapter's copy.
+func (o *Options) isRuntimeCopy() func(map[string]string) bool {
+	s, err := o.runtimeCopies()
+	if err != nil || s == nil {
+		return nil
+	}
+	return func(l map[string]string) bool { return s.Matches(labels.Set(l)) }
+}
+
+// cleans says whether orphans of the namespace may be deleted.
+func (o *Options) cleans(namespace string) bool {
+	if slices.Contains(o.ExcludeNamespaces, namespace) {
+		return false
+	}
+	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
+}
+
+// enforcement is what a process needs to delete.
+type enforcement struct {
+	api      reap.API
+	clock    clock.PassiveClock
+	sink     signals.Sink
+	recorder reap.Recorder
+	// mode says whether anything is deleted in a namespace.
+	mode func(namespace string) (reap.Reason, bool)
+	// leads says whether this process may write, at the moment when it is asked.
+	leads func() bool
+}
+
+// enforcer is what the flags ask of deleting, live or on a replayed history.
+func (o *Options) enforcer(e enforcement) *reap.Enforcer {
+	copies, _ := o.runtimeCopies()
+	gate := func() error {
+		if !e.leads() {
+			return reap.ErrNotLeading
+		}
+		return nil
+	}
+	return reap.NewEnforcer(reap.EnforcerConfig{
+		API: e.api, Clock: e.clock, Sink: e.sink, Recorder: e.recorder, Mode: e.mode, Leads: e.leads,
+		Deleter:       reap.NewDeleter(e.api, e.clock, gate, e.recorder),
+		Brakes:        reap.NewBrakes(reap.BrakeOptions{MaxPerMinute: o.MaxDeletesPerMinute, MaxUnreachable: o.MaxUnreachable, Calm: o.Calm}),
+		Namespaces:    o.cleans,
+		RuntimeCopies: copies,
+		DryRun:        o.DryRun,
+	})
+}

@@ -257,7 +257,7 @@ func (e *Engine) podFindings(p *pod, now facts.Instant) {
 	}
 	stuck := p.said == (nodeproof.Pair{Verdict: nodeproof.Alive, Reason: nodeproof.Terminating}) && h.GraceEnds.Known()
 	if stuck {
-		if at := h.GraceEnds.After(e.c.StuckAfter); now < at {
+		if at := max(h.GraceEnds, p.heardAgain).After(e.c.StuckAfter); now < at {
 			stuck = false
 			p.dueBy(at)
 		}
@@ -339,7 +339,12 @@ func (e *Engine) jobFindings(j *job, now facts.Instant) {
 	}, func(ev *signals.Event) { ev.Attrs = append(ev.Attrs, signals.Attr{Key: "pods", Value: notGone}) })
 
 	deleting := j.present && t != nil && t.Deletion.Known()
-	wedged := deleting && slices.Contains(t.Finalizers, foreground) && len(j.objects) == 0 && len(j.live) == 0 && now >= t.Deletion.After(e.c.HeldAfter)
+	if !deleting || len(j.objects) > 0 || len(j.live) > 0 {
+		j.bare = 0
+	} else if !j.bare.Known() {
+		j.bare = now
+	}
+	wedged := j.bare.Known() && slices.Contains(t.Finalizers, foreground) && now >= max(j.bare, t.Deletion).After(e.c.HeldAfter)
 	e.set(wedged, j, signals.ForegroundWedged, "", func() string {
 		return fmt.Sprintf("foreground deletion waits since %s with nothing left to wait for; Trainer's webhook refuses to lift the finalizer while %s %s is missing: create it again, or run `orphand unwedge`",
 			t.Deletion.Time().Format(time.RFC3339), t.RuntimeKind, t.RuntimeName)
@@ -525,6 +530,7 @@ func (e *Engine) findingsDue(j *job, at func(facts.Instant)) {
 	if j.present && t != nil {
 		if t.Deletion.Known() {
 			at(t.Deletion.After(e.c.HeldAfter))
+			at(max(j.bare, t.Deletion).After(e.c.HeldAfter))
 		}
 		if t.Finished() {
 			at(j.finishedBy(e.c.Options))

@@ -68,6 +68,8 @@ type job struct {
 	// past is what a record said of the job before this process began, told the findings so far.
 	past Past
 	told []FindingNote
+	// bare is since when a TrainJob that is to go has had nothing left under it; unknown while it has.
+	bare facts.Instant
 	// touched are the ranks to be looked at.
 	touched map[rank]bool
 }
@@ -98,8 +100,9 @@ type pod struct {
 	job    *job
 	said   nodeproof.Pair // the verdict that was last told
 	saidAt facts.Instant
-	// unprovenSince is when it last became Unproven.
+	// unprovenSince is when it last became Unproven; heardAgain when it last was Alive after that.
 	unprovenSince facts.Instant
+	heardAgain    facts.Instant
 	due           facts.Instant
 	// event is when the event arrived that may change the verdict; unknown when it was judged since.
 	event   facts.Instant

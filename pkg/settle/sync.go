@@ -285,6 +285,9 @@ func (e *Engine) adopt(p *pod, now facts.Instant) {
 		if pair.Verdict == nodeproof.Unproven && before.Verdict != nodeproof.Unproven {
 			p.unprovenSince = now
 		}
+		if pair.Verdict == nodeproof.Alive && before.Verdict == nodeproof.Unproven {
+			p.heardAgain = now
+		}
 		j.tally(p, pair.Verdict)
 		if pair.Verdict == nodeproof.Gone {
 			j.leave(p)

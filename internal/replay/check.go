@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,7 +154,7 @@ func (c *checker) all(claims *Claims) {
 		if known {
 			text = number64(got)
 		}
-		c.verdict(m.Place, "expect.metrics "+m.Series, known && got == m.Value, text, number64(m.Value))
+		c.verdict(m.Place, "expect.metrics "+m.Series, known && m.holds(got), text, number64(m.Value))
 	}
 }
 
@@ -203,7 +204,7 @@ func (c *checker) none(claims *Claims) {
 	series := c.series(claims.Metrics)
 	for _, m := range claims.Metrics {
 		got, known := series[m.Series]
-		not(m.Place, "metrics "+m.Series, known && got == m.Value, number64(got))
+		not(m.Place, "metrics "+m.Series, known && m.holds(got), number64(got))
 	}
 }
 
@@ -257,6 +258,10 @@ func pair(p nodeproof.Pair) string {
 	}
 	return string(p.Verdict) + "/" + string(p.Reason)
 }
+
+// holds says whether the claim is the value. Seconds are compared to the microsecond: the moments between which they lie
+// may be some nanoseconds apart for the sake of their order.
+func (m MetricClaim) holds(got float64) bool { return math.Abs(got-m.Value) < 1e-6 }
 
 func number64(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 

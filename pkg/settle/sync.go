@@ -22,14 +22,18 @@ const maxRounds = 5
 // error means that a live read failed; what it would have shown is not known, and the job wants to be looked at again.
 func (e *Engine) Sync(ctx context.Context, key facts.JobKey) error {
 	var failed error
+	more := false
 	for round := 0; ; round++ {
 		reads := e.gather(key)
-		if len(reads) == 0 || failed != nil || round == maxRounds {
+		if len(reads) == 0 || failed != nil || more || round == maxRounds {
 			break
+		}
+		if more = len(reads) > maxReads; more {
+			reads = reads[:maxReads]
 		}
 		failed = e.readAll(ctx, reads)
 	}
-	if e.conclude(key) && failed == nil {
+	if look := e.conclude(key); (look || more) && failed == nil {
 		e.c.Queue.Add(key)
 	}
 	if failed == nil {

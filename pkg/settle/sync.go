@@ -18,6 +18,14 @@ import (
 // under another name), but never many.
 const maxRounds = 5
 
+// maxReads bounds the live reads of one Sync. A job on a thousand nodes is read in many turns, and what is known already is
+// told between them.
+const maxReads = 32
+
+// readTimeout bounds one live read: an API server that accepts a call and never answers must not keep what is known from
+// being told.
+const readTimeout = 10 * time.Second
+
 // Sync works one job off: judges what changed, reads live what an irreversible word needs, and tells what is new. An
 // error means that a live read failed; what it would have shown is not known, and the job wants to be looked at again.
 func (e *Engine) Sync(ctx context.Context, key facts.JobKey) error {
@@ -109,6 +117,8 @@ func (e *Engine) readAll(ctx context.Context, reads []read) error {
 		wg.Add(1)
 		one := func() {
 			defer func() { <-slots; wg.Done() }()
+			ctx, cancel := context.WithTimeout(ctx, readTimeout)
+			defer cancel()
 			applies[i], errs[i] = reads[i].do(ctx)
 		}
 		if e.c.Readers == 1 {
@@ -390,6 +400,12 @@ func (e *Engine) schedule(j *job, now facts.Instant) {
 	}
 	if j.cleared.Known() {
 		if at(j.cleared.After(e.c.RecordTTL)); now >= j.cleared.After(e.c.RecordTTL) {
+			e.forget(j)
+			return
+		}
+	}
+	if j.state == Elsewhere && !j.present && j.sure {
+		if at(j.gone.After(e.c.RecordTTL)); now >= j.gone.After(e.c.RecordTTL) {
 			e.forget(j)
 			return
 		}

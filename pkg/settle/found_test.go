@@ -1,0 +1,137 @@
+package settle_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orphand/orphand/internal/stage"
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/signals"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+)
+
+// found plays what the simulator found, made as small as it gets.
+type found struct {
+	t      *testing.T
+	stage  *stage.Stage
+	daemon *stage.Daemon
+	told   []string
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newFound(t *testing.T) *found {
+	f := &found{t: t, stage: stage.New(epoch)}
+	f.daemon = f.stage.Daemon(stage.Config{Sink: signals.SinkFunc(func(e signals.Event) {
+		switch {
+		case e.Finding != "" && e.Phase == signals.Started:
+			f.told = append(f.told, string(e.Finding))
+		case e.Code == signals.PodVerdictChanged:
+			f.told = append(f.told, e.PodUID+" "+e.Verdict+"/"+e.Reason)
+		case e.Code == signals.JobStateChanged:
+			f.told = append(f.told, e.UID+" "+e.State)
+		}
+	})})
+	return f
+}
+
+func (f *found) at(d time.Duration, do func()) { f.stage.Loop.At(epoch.Add(d), do) }
+
+func (f *found) put(d time.Duration, o stage.Object, lag time.Duration) {
+	f.at(d, func() {
+		if err := f.stage.API.Put(o, stage.Delivery{After: lag}); err != nil {
+			f.t.Error(err)
+		}
+	})
+}
+
+func (f *found) remove(d time.Duration, o stage.Object) {
+	f.at(d, func() {
+		if err := f.stage.API.Remove(o, stage.Delivery{}); err != nil {
+			f.t.Error(err)
+		}
+	})
+}
+
+func (f *found) run(d time.Duration) { f.stage.Loop.RunUntil(epoch.Add(d)) }
+
+func (f *found) never(what string) {
+	f.t.Helper()
+	for _, told := range f.told {
+		if strings.HasPrefix(told, what) {
+			f.t.Errorf("it was said that %s: %q", what, f.told)
+			return
+		}
+	}
+}
+
+func trainJobOf(name, uid string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+		"metadata": map[string]any{"namespace": "team-a", "name": name, "uid": uid}}}
+}
+
+func jobSetOf(name, uid, owner string) *jobset.JobSet {
+	yes := true
+	js := &jobset.JobSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name, UID: types.UID(uid)}}
+	if owner != "" {
+		js.OwnerReferences = []metav1.OwnerReference{{APIVersion: "trainer.kubeflow.org/v1alpha1", Kind: facts.KindTrainJob, Name: name, UID: types.UID(owner), Controller: &yes}}
+	}
+	return js
+}
+
+func nodeOf(name, uid, machine, boot string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}, Status: corev1.NodeStatus{
+		NodeInfo:   corev1.NodeSystemInfo{SystemUUID: machine, MachineID: machine, BootID: boot},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+}
+
+func podOf(uid, jobSet, node string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: strings.ToLower(uid), UID: types.UID(uid), Labels: map[string]string{
+			facts.LabelJobSetName: "tj", facts.LabelJobSetUID: jobSet}},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "c", ContainerID: "containerd://" + uid, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}},
+	}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func askedAt(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		at, grace := metav1.NewTime(epoch.Add(d+30*time.Second)), int64(30)
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, &grace
+	}
+}
+
+func TestALiveReadThatWasAnsweredBeforeThePodWasAskedToTerminateSaysNothingOfItsBoot(t *testing.T) {
+	f := newFound(t)
+	f.put(0, trainJobOf("tj", "T1"), 0)
+	f.put(0, jobSetOf("tj", "J1", "T1"), 0)
+	f.put(0, nodeOf("n1", "N1", "m1", "b1"), 0)
+	f.put(0, podOf("P0", "J1", "n1"), 0)
+	f.put(0, podOf("P1", "J1", "n1"), 0)
+	f.stage.API.Latency = func(_, kind, _, _ string) time.Duration {
+		if kind == facts.KindNode {
+			return 10 * time.Second
+		}
+		return 0
+	}
+	f.run(0)
+	f.daemon.Start()
+	// P0 is asked to terminate, so the node is read from 2 s on, as b1. While the answer is under way the machine boots, P1
+	// is started again, and is then asked to terminate; the watch of Nodes is behind.
+	f.put(time.Second, podOf("P0", "J1", "n1", askedAt(time.Second)), 0)
+	f.put(4*time.Second, nodeOf("n1", "N1", "m1", "b2"), time.Minute)
+	f.put(6*time.Second, podOf("P1", "J1", "n1", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "containerd://again" }), 0)
+	f.put(8*time.Second, podOf("P1", "J1", "n1", askedAt(8*time.Second), func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "containerd://again" }), 0)
+	f.run(3 * time.Minute)
+	f.never("P1 Gone")
+}

@@ -107,7 +107,7 @@ func (j *judge) verdict(pod, job types.UID, now nodeproof.Pair, e signals.Event)
 	j.verdicts[pod] = now
 	if now.Verdict != nodeproof.Gone {
 		if before.Verdict == nodeproof.Gone {
-			j.withdrawn(NothingUnsaid, pod, job, "pod %s was %s/%s and is %s/%s", pod, before.Verdict, before.Reason, now.Verdict, now.Reason)
+			j.withdrawn(NothingUnsaid, pod, job, j.gone[pod].at, "pod %s was %s/%s and is %s/%s", pod, before.Verdict, before.Reason, now.Verdict, now.Reason)
 		}
 		return
 	}
@@ -117,10 +117,9 @@ func (j *judge) verdict(pod, job types.UID, now nodeproof.Pair, e signals.Event)
 	}
 }
 
-// withdrawn: something was taken back. A moment later there must have been a finding for it.
-func (j *judge) withdrawn(i Invariant, pod, job types.UID, format string, args ...any) {
+// withdrawn: something that was said at from was taken back. A moment later there must have been a finding for it.
+func (j *judge) withdrawn(i Invariant, pod, job types.UID, from time.Duration, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
-	from := j.w.at() - time.Second
 	j.w.after(time.Second, func() {
 		for _, f := range []signals.Finding{signals.NodeReturned, signals.ReExecution} {
 			if at, raised := j.findings[job][f]; raised && at >= from {
@@ -195,8 +194,9 @@ func (j *judge) state(job types.UID, now settle.State) {
 	j.states[job] = now
 	if !now.Over() {
 		if before.Over() {
+			said := j.over[job].at
 			delete(j.over, job)
-			j.withdrawn(NothingUnsaid, "", job, "job %s was %s and is %s", job, before, now)
+			j.withdrawn(NothingUnsaid, "", job, said, "job %s was %s and is %s", job, before, now)
 		}
 		return
 	}

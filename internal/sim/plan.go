@@ -152,7 +152,7 @@ func NewPlan(seed uint64) Plan {
 		Kueue: d.chance(0.15), NodeFinalizers: d.chance(0.1),
 	}
 	if d.chance(0.3) {
-		p.NodeGrace = d.between(8*time.Second, 20*time.Second)
+		p.NodeGrace = d.between(14*time.Second, 20*time.Second)
 	}
 	if d.chance(0.1) { // kubelet and controllers in one program
 		p.KubeletName, p.ManagerName = "k3s", "k3s"

@@ -34,7 +34,7 @@ func fewer(p Plan, fails func(Plan) bool) Plan {
 		for from := 0; from < len(p.Actions); {
 			q := p
 			q.Actions = slices.Delete(slices.Clone(p.Actions), from, min(from+size, len(p.Actions)))
-			if fails(q) {
+			if len(q.Actions) > 0 && fails(q) {
 				p = q
 			} else {
 				from += size
@@ -88,9 +88,8 @@ func simpler(p Plan, fails func(Plan) bool) Plan {
 		try(func(q *Plan) { q.Jobs[i].Pods = 1 })
 		try(func(q *Plan) { q.Jobs[i].Second, q.Jobs[i].Init, q.Jobs[i].Sidecar = false, false, false })
 	}
-	if n := len(p.Machines); n > 1 {
-		try(func(q *Plan) { q.Machines = q.Machines[:1] })
-		try(func(q *Plan) { q.Machines = q.Machines[:n-1] })
+	for n := 1; n < len(p.Machines); n++ {
+		try(func(q *Plan) { q.Machines = q.Machines[:n] })
 	}
 	try(func(q *Plan) { q.End = q.Actions[len(q.Actions)-1].At + 5*time.Second })
 	return p

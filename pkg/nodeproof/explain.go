@@ -32,8 +32,11 @@ func Explain(h *History, nodes *Nodes, o Options, now facts.Instant) Explanation
 	x := Explanation{Judgement: Judge(h, nodes, o, now)}
 	x.Facts = recall(h, nodes, now)
 	p := h.Pod
-	if a, ok := nodes.Attested(p.UID); ok {
+	j := &judgement{h: h, nodes: nodes, o: o, now: now}
+	if a, ok := j.attested(p.UID); ok {
 		x.Steps = append(x.Steps, Step{Rule: Attested, Holds: true, Why: a.By + " vouches for this pod: " + a.Reason})
+	} else if _, early := nodes.Attested(p.UID); early {
+		x.Steps = append(x.Steps, Step{Rule: Attested, Why: attestedEarly, Would: "somebody vouches for it again"})
 	} else {
 		x.Steps = append(x.Steps, Step{Rule: Attested, Why: "nobody vouches for this pod", Would: "somebody who knows that its processes are gone says so with orphand attest"})
 	}
@@ -50,6 +53,8 @@ func Explain(h *History, nodes *Nodes, o Options, now facts.Instant) Explanation
 	}
 	return x
 }
+
+const attestedEarly = "somebody vouched before the pod was asked to terminate, and it may have been started again since"
 
 func neverStarted(h *History) Step {
 	s := Step{Rule: NeverStarted}
@@ -105,8 +110,11 @@ func explainRun(h *History, nodes *Nodes, o Options, now facts.Instant, i int) [
 	steps = append(steps, step(OutOfService, out, outWhy(j, r, out), "once the machine is certainly off: kubectl taint node "+r.Node+" node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"))
 	_, deleted := j.nodeDeleted(r)
 	steps = append(steps, step(NodeDeleted, deleted, deletedWhy(j, r, deleted), deletedWould(j, r)))
-	if a, ok := nodes.Attested(r.NodeUID); ok {
+	if a, ok := j.attested(r.NodeUID); ok {
 		return append(steps, step(Attested, true, a.By+" vouches for the Node: "+a.Reason, ""))
+	}
+	if _, early := nodes.Attested(r.NodeUID); early {
+		return append(steps, step(Attested, false, attestedEarly, "somebody vouches for the Node again"))
 	}
 	return append(steps, step(Attested, false, "nobody vouches for the Node", "orphand attest node "+r.Node+" --uid "+string(r.NodeUID)+" --reason TEXT"))
 }

@@ -2,6 +2,7 @@ package nodeproof
 
 import (
 	"github.com/orphand/orphand/pkg/facts"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Judge says whether processes of the pod may be running, by what was seen of it and of the nodes, at now. It changes
@@ -44,7 +45,7 @@ func (j *judgement) judge() {
 		j.Verdict, j.Reason, j.Evidence = Gone, h.Proof.Reason, []Evidence{*h.Proof}
 		return
 	}
-	if a, ok := j.nodes.Attested(p.UID); ok {
+	if a, ok := j.attested(p.UID); ok {
 		j.gone(Evidence{Reason: Attested, Source: p.Ref(), At: j.now, By: a.By, Note: a.Reason})
 		return
 	}
@@ -139,7 +140,7 @@ func (j *judgement) prove(i int) (Evidence, bool) {
 	if e, ok := j.kubeletConfirmed(i); ok {
 		return e, true
 	}
-	if a, ok := j.nodes.Attested(r.NodeUID); ok && j.h.Asked.Known() {
+	if a, ok := j.attested(r.NodeUID); ok {
 		return Evidence{Reason: Attested, Source: nodeRef(r), By: a.By, Note: a.Reason}, true
 	}
 	// Evidence of the node counts only for a pod that nobody will start again: any other may be started by whoever owns
@@ -154,6 +155,12 @@ func (j *judgement) prove(i int) (Evidence, bool) {
 		return e, true
 	}
 	return j.nodeDeleted(r)
+}
+
+// attested: a person's word is for what was asked to terminate before it was given. Any other pod may have been started since.
+func (j *judgement) attested(uid types.UID) (Attestation, bool) {
+	a, ok := j.nodes.Attested(uid)
+	return a, ok && j.h.Asked.Known() && a.At >= j.h.Asked
 }
 
 func nodeRef(r *Run) facts.Ref { return facts.Ref{Kind: facts.KindNode, Name: r.Node, UID: r.NodeUID} }

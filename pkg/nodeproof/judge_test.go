@@ -529,17 +529,19 @@ func TestTheRule(t *testing.T) {
 		"a person's word for the pod is taken": func(t *testing.T) {
 			s := terminating(t)
 			s.vanish(Deleted)
-			s.nodes.Attest("P1", Attestation{By: "ada", Reason: "rack is dark"})
+			s.nodes.Attest("P1", Attestation{By: "ada", Reason: "rack is dark", At: s.tick()})
 			s.want(Gone, Attested)
 		},
 		"a person's word for the Node is taken for pods that were asked to terminate": func(t *testing.T) {
 			s := newScene(t)
 			s.seeNode(s.node("n1", "N1", "m1", "b1"))
 			s.seePod(running(7))
-			s.nodes.Attest("N1", Attestation{By: "ada"})
+			s.nodes.Attest("N1", Attestation{By: "ada", At: s.tick()})
 			s.want(Alive, Running)
 			s.seePod(s.asked())
 			s.wait(2)
+			s.want(Alive, Terminating) // it may have been started again since
+			s.nodes.Attest("N1", Attestation{By: "ada", At: s.tick()})
 			s.want(Gone, Attested)
 		},
 	}

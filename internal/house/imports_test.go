@@ -23,6 +23,7 @@ func mayImport() map[string][]string {
 		"pkg/signals": {},
 		"pkg/queue":   {},
 		"pkg/metrics": {},
+		"pkg/access":  {},
 		// What is seen, and what follows from it.
 		"pkg/informers": {"pkg/facts", "pkg/signals"},
 		"pkg/nodeproof": {"pkg/facts"},
@@ -31,7 +32,7 @@ func mayImport() map[string][]string {
 		"pkg/reap":      {"pkg/facts", "pkg/nodeproof", "pkg/signals"},
 		"pkg/settle":    {"pkg/facts", "pkg/informers", "pkg/nodeproof", "pkg/retention", "pkg/signals"},
 		// Everything comes together in the command.
-		"cmd/orphand/app": {"pkg/facts", "pkg/informers", "pkg/ledger", "pkg/metrics", "pkg/nodeproof", "pkg/queue", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "api/v1alpha1", "internal/replay", "internal/stage"},
+		"cmd/orphand/app": {"pkg/access", "pkg/facts", "pkg/informers", "pkg/ledger", "pkg/metrics", "pkg/nodeproof", "pkg/queue", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "api/v1alpha1", "internal/replay", "internal/stage"},
 		"cmd/orphand":     {"cmd/orphand/app"},
 		// Not part of the program.
 		"api/v1alpha1":   {},

@@ -1,0 +1,146 @@
+package access
+
+import "slices"
+
+// Feature is a part of orphand that needs permissions of its own.
+type Feature string
+
+// The features.
+const (
+	// Observe is to follow jobs and to prove their pods gone. Nothing works without it.
+	Observe Feature = "observe"
+	// Records is to keep what is known as Orphan objects, so that a restart forgets nothing.
+	Records Feature = "records"
+	// Election is to have one leader among several replicas. It needs permissions in orphand's own namespace only.
+	Election Feature = "election"
+	// Enforce is to delete what the garbage collector leaves of jobs that are gone.
+	Enforce Feature = "enforce"
+)
+
+// Features lists every feature.
+func Features() []Feature { return []Feature{Observe, Records, Election, Enforce} }
+
+// ForMode lists the features that `orphand run` has in a mode, "observe" or "enforce", with or without an election.
+func ForMode(mode string, election bool) []Feature {
+	list := []Feature{Observe, Records}
+	if election {
+		list = append(list, Election)
+	}
+	if mode == string(Enforce) {
+		list = append(list, Enforce)
+	}
+	return list
+}
+
+// Purpose is one sentence for people.
+func (f Feature) Purpose() string {
+	switch f {
+	case Observe:
+		return "To follow jobs and to prove their pods gone, in all namespaces. Nothing works without it."
+	case Records:
+		return "To keep what is known as Orphan objects, in all namespaces; without it, in memory only."
+	case Election:
+		return "To have one leader among replicas, in the namespace that orphand runs in."
+	case Enforce:
+		return "To delete what the garbage collector leaves of jobs that are gone, with `--mode enforce` only."
+	}
+	return ""
+}
+
+// Namespaced says whether the feature's permissions are for orphand's own namespace only.
+func (f Feature) Namespaced() bool { return f == Election }
+
+// The groups that kinds belong to.
+const (
+	groupTrainer      = "trainer.kubeflow.org"
+	groupJobSet       = "jobset.x-k8s.io"
+	groupBatch        = "batch"
+	groupOrphand      = "orphand.dev"
+	groupCoordination = "coordination.k8s.io"
+	groupReviews      = "authorization.k8s.io"
+	groupScheduling   = "scheduling.x-k8s.io"
+	groupVolcano      = "scheduling.volcano.sh"
+)
+
+// Call is what one feature does with one resource.
+type Call struct {
+	Feature Feature
+	// Group and Resource are as permissions name them; a subresource is part of the resource.
+	Group, Resource string
+	// Name restricts the call to the object of that name; empty for every one.
+	Name  string
+	Verbs []string
+	// Why is one sentence: what orphand does with it, and what it cannot say or do without.
+	Why string
+	// Spare says that the resource may be one that this cluster does not serve.
+	Spare bool
+	// Implied says that Kubernetes' default roles allow this to everyone who is authenticated.
+	Implied bool
+}
+
+// Calls is the table.
+func Calls() []Call {
+	read := []string{"get", "list", "watch"}
+	follow := []string{"list", "watch"}
+	get := []string{"get"}
+	return []Call{
+		{Feature: Observe, Group: groupTrainer, Resource: "trainjobs", Verbs: read, Spare: true,
+			Why: "TrainJobs are watched, and read live before one counts as gone; without them no job has a name."},
+		{Feature: Observe, Group: groupTrainer, Resource: "trainingruntimes", Verbs: follow, Spare: true,
+			Why: "Copies of runtimes are remains of a job; without them it may count as cleared too early."},
+		{Feature: Observe, Group: groupJobSet, Resource: "jobsets", Verbs: read, Spare: true,
+			Why: "JobSets link pods to their TrainJob and may start new ones; without them nothing is Settled."},
+		{Feature: Observe, Group: groupBatch, Resource: "jobs", Verbs: follow,
+			Why: "Jobs of JobSets may start new pods; without them nothing is Settled."},
+		{Feature: Observe, Resource: "pods", Verbs: read,
+			Why: "Pods of JobSets are judged; one that leaves the watch without a word is read live."},
+		{Feature: Observe, Resource: "nodes", Verbs: read,
+			Why: "Nodes carry the evidence, and are read live before it counts; without them nothing is proven."},
+		{Feature: Observe, Resource: "configmaps", Verbs: get,
+			Why: "Metadata of a job's snapshot and MPI or Flux files, by name, once it is settled; without it the job is never Cleared."},
+		{Feature: Observe, Resource: "secrets", Verbs: get,
+			Why: "Metadata of a job's MPI or Flux keys, by name, once it is settled; the content is never asked for. Without it the job is never Cleared."},
+		{Feature: Observe, Resource: "services", Verbs: get,
+			Why: "Metadata of a JobSet's headless Service, by name, once the job is settled; without it the job is never Cleared."},
+		{Feature: Observe, Group: groupScheduling, Resource: "podgroups", Verbs: get, Spare: true,
+			Why: "Metadata of the scheduler plugins' PodGroup of a job, by name; without it, where they are installed, the job is never Cleared."},
+		{Feature: Observe, Group: groupVolcano, Resource: "podgroups", Verbs: get, Spare: true,
+			Why: "Metadata of Volcano's PodGroup of a job, by name; without it, where Volcano is installed, the job is never Cleared."},
+
+		{Feature: Records, Group: groupOrphand, Resource: "orphans", Verbs: []string{"list", "watch", "create", "patch", "delete"},
+			Why: "Records are read at the start, written as soon as a deletion is seen, and deleted when they are old; without them a restart forgets."},
+		{Feature: Records, Group: groupOrphand, Resource: "orphans/status", Verbs: []string{"patch"},
+			Why: "What a record says of its job is its status, which others wait for."},
+
+		{Feature: Election, Group: groupCoordination, Resource: "leases", Verbs: []string{"create"},
+			Why: "The first replica makes the Lease; Kubernetes cannot restrict this by name."},
+		{Feature: Election, Group: groupCoordination, Resource: "leases", Name: "orphand", Verbs: []string{"get", "list", "watch", "update"},
+			Why: "The leader renews the Lease, and the others watch it so that one takes over at once."},
+
+		{Feature: Enforce, Group: groupReviews, Resource: "selfsubjectaccessreviews", Verbs: []string{"create"}, Implied: true,
+			Why: "Whether it may delete is asked at the start and every few minutes: without all it needs, orphand deletes nothing."},
+		{Feature: Enforce, Group: groupJobSet, Resource: "jobsets", Verbs: []string{"delete"}, Spare: true,
+			Why: "A JobSet whose TrainJob is gone is deleted under its UID; without this orphand only observes."},
+		{Feature: Enforce, Resource: "pods", Verbs: []string{"delete"},
+			Why: "A pod whose Job is gone is deleted under its UID, with its own grace; without this orphand only observes."},
+		{Feature: Enforce, Group: groupBatch, Resource: "jobs", Verbs: []string{"get", "delete"},
+			Why: "A Job whose JobSet is gone is deleted under its UID; it is read live as the owner of pods."},
+		{Feature: Enforce, Group: groupTrainer, Resource: "trainingruntimes", Verbs: []string{"get", "delete"}, Spare: true,
+			Why: "A job's own copy of a runtime is deleted under its UID once its TrainJob is gone."},
+		{Feature: Enforce, Resource: "configmaps", Verbs: []string{"delete"},
+			Why: "A snapshot or MPI or Flux file of a TrainJob that is gone is deleted under its UID."},
+		{Feature: Enforce, Resource: "secrets", Verbs: []string{"delete"},
+			Why: "MPI or Flux keys of a TrainJob that is gone are deleted under their UID."},
+		{Feature: Enforce, Resource: "services", Verbs: []string{"delete"},
+			Why: "The headless Service of a JobSet that is gone is deleted under its UID."},
+		{Feature: Enforce, Group: groupScheduling, Resource: "podgroups", Verbs: []string{"delete"}, Spare: true,
+			Why: "The scheduler plugins' PodGroup of a TrainJob that is gone is deleted under its UID."},
+		{Feature: Enforce, Group: groupVolcano, Resource: "podgroups", Verbs: []string{"delete"}, Spare: true,
+			Why: "Volcano's PodGroup of a TrainJob that is gone is deleted under its UID."},
+	}
+}
+
+// Of lists the calls of some features, in the table's order.
+func Of(features ...Feature) []Call {
+	return slices.DeleteFunc(Calls(), func(c Call) bool { return !slices.Contains(features, c.Feature) })
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
 	"github.com/orphand/orphand/api/v1alpha1"
 	"github.com/orphand/orphand/pkg/facts"
@@ -52,7 +53,7 @@ what the API server shows now.`,
 		if err != nil {
 			return err
 		}
-		x := &explainer{session: s, out: streams.Out, live: &informers.Live{Clients: s.clients}, now: facts.At(time.Now())}
+		x := &explainer{session: s, out: streams.Out, live: &informers.Live{Clients: s.clients}, now: facts.At(clock.RealClock{}.Now())}
 		switch strings.ToLower(args[0]) {
 		case "pod", "pods", "po":
 			return x.pod(cmd.Context(), namespace, name)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
 
 	"github.com/orphand/orphand/api/v1alpha1"
 	"github.com/orphand/orphand/pkg/facts"
@@ -66,7 +67,7 @@ not being deleted is waited for like any other: delete it first.`,
 		if err != nil {
 			return err
 		}
-		w := &waiter{session: s, streams: streams, namespace: namespace, name: name, uid: types.UID(uid), cleared: want == "cleared"}
+		w := &waiter{session: s, streams: streams, clock: clock.RealClock{}, namespace: namespace, name: name, uid: types.UID(uid), cleared: want == "cleared"}
 		return w.wait(cmd.Context(), timeout)
 	}
 	return cmd
@@ -76,6 +77,7 @@ not being deleted is waited for like any other: delete it first.`,
 type waiter struct {
 	*session
 	streams         Streams
+	clock           clock.PassiveClock
 	namespace, name string
 	uid             types.UID
 	cleared         bool
@@ -111,18 +113,18 @@ func (w *waiter) wait(ctx context.Context, timeout time.Duration) error {
 			done = time.Time{}
 			w.say(verdict.text)
 		} else if done.IsZero() {
-			done = time.Now()
+			done = w.clock.Now()
 		}
 		if !verdict.unrecorded {
 			unrecorded = time.Time{}
 		} else if unrecorded.IsZero() {
-			unrecorded = time.Now()
+			unrecorded = w.clock.Now()
 		}
 		switch {
-		case verdict.done && (timeout == 0 || w.uid != "" || time.Since(done) >= unnamedQuiet):
+		case verdict.done && (timeout == 0 || w.uid != "" || w.clock.Since(done) >= unnamedQuiet):
 			fmt.Fprintln(w.streams.Out, verdict.text)
 			return nil
-		case verdict.code == ExitElsewhere, verdict.unrecorded && time.Since(unrecorded) > recordDue:
+		case verdict.code == ExitElsewhere, verdict.unrecorded && w.clock.Since(unrecorded) > recordDue:
 			return &failure{Code: verdict.code, err: errors.New(verdict.text)}
 		case timeout == 0:
 			return w.late(ctx, timeout, verdict)

@@ -57,7 +57,7 @@ type Node struct {
 	// and PodGC ask for no more).
 	OutOfService bool
 	// TaintedAt is when the out-of-service taint was set, where the object tells (timeAdded, or its manager's last
-	// write); TaintedBy the field manager that set it.
+	// write); TaintedBy the field manager that set it, as far as that is known.
 	TaintedAt Instant
 	TaintedBy string
 	// Deleting says that the Node was asked to go but a finalizer holds it.
@@ -120,7 +120,11 @@ func FromNode(node *corev1.Node) *Node {
 			}
 			// The taints are one atomic list: its owner is whoever wrote it last. The entry's time is the last write of
 			// that manager, so it is an upper bound of when the taint was set.
-			n.TaintedBy = e.Manager
+			// kube-controller-manager v1.37.2 sets other taints, never this one: where it wrote last, who set this is lost.
+			n.TaintedBy = ""
+			if e.Manager != "kube-controller-manager" {
+				n.TaintedBy = e.Manager
+			}
 			if !n.TaintedAt.Known() {
 				n.TaintedAt = atMeta(e.Time)
 			}

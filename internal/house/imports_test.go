@@ -31,15 +31,16 @@ func mayImport() map[string][]string {
 		"pkg/ledger":    {"pkg/facts", "pkg/nodeproof", "pkg/settle", "pkg/signals", "api/v1alpha1"},
 		"pkg/reap":      {"pkg/facts", "pkg/nodeproof", "pkg/signals"},
 		"pkg/settle":    {"pkg/facts", "pkg/informers", "pkg/nodeproof", "pkg/retention", "pkg/signals"},
+		"pkg/sweep":     {"pkg/facts", "pkg/reap", "pkg/retention", "pkg/signals"},
 		// Everything comes together in the command.
-		"cmd/orphand/app": {"pkg/access", "pkg/facts", "pkg/informers", "pkg/ledger", "pkg/metrics", "pkg/nodeproof", "pkg/queue", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "api/v1alpha1", "internal/replay", "internal/stage"},
+		"cmd/orphand/app": {"pkg/access", "pkg/facts", "pkg/informers", "pkg/ledger", "pkg/metrics", "pkg/nodeproof", "pkg/queue", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "pkg/sweep", "api/v1alpha1", "internal/replay", "internal/stage"},
 		"cmd/orphand":     {"cmd/orphand/app"},
 		// Not part of the program.
 		"api/v1alpha1":   {},
 		"internal/house": {},
-		"internal/stage": {"pkg/facts", "pkg/informers", "pkg/ledger", "pkg/reap", "pkg/settle", "pkg/signals", "api/v1alpha1"},
+		"internal/stage": {"pkg/facts", "pkg/informers", "pkg/ledger", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "pkg/sweep", "api/v1alpha1"},
 		// The replayer is a command of its own, on the stage in the cluster's place.
-		"internal/replay": {"pkg/facts", "pkg/informers", "pkg/metrics", "pkg/nodeproof", "pkg/settle", "pkg/signals", "internal/stage"},
+		"internal/replay": {"pkg/facts", "pkg/informers", "pkg/metrics", "pkg/nodeproof", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "pkg/sweep", "internal/stage"},
 		"internal/sim":    {"pkg/facts", "pkg/informers", "pkg/nodeproof", "pkg/queue", "pkg/settle", "pkg/signals", "internal/stage"},
 		"internal/tally":  {},
 	}

@@ -38,6 +38,8 @@ type Case struct {
 	Owner OwnerState
 	// Pods are its pods, as far as they are there or not over.
 	Pods []Pod
+	// PodsUnknown says that nobody can tell what pods it has.
+	PodsUnknown bool
 	// Recreated counts how often, lately, the object's name came back after its clean-up, this time included.
 	Recreated int
 	// Surplus is since when keepLast wants it gone; unknown for not at all.
@@ -86,6 +88,9 @@ func (p *Policy) Decide(c Case) Decision {
 	d.Skewed = o.FinishedAt.Sub(c.Now) > skewTolerance
 	if slices.ContainsFunc(c.Pods, func(p Pod) bool { return !p.Over }) {
 		return keep(RunningPods)
+	}
+	if c.PodsUnknown {
+		return keep(PodsUnknown)
 	}
 	if !r.due(&d, c, asked) {
 		return keep(NoTTL)

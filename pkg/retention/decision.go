@@ -28,6 +28,7 @@ const (
 	Suspended        Reason = "suspended"
 	NoFinishTime     Reason = "no finish time"
 	RunningPods      Reason = "running pods"
+	PodsUnknown      Reason = "pods unknown"
 	PodLogTime       Reason = "pod log time"
 	OwnerUnknown     Reason = "owner unknown"
 	OwnerNotFinished Reason = "owner not finished"
@@ -50,7 +51,7 @@ const (
 
 // Reasons lists every reason, for counting: the set is closed.
 func Reasons() []Reason {
-	return []Reason{NoRule, NoTTL, NotFinished, Suspended, NoFinishTime, RunningPods, PodLogTime, OwnerUnknown, OwnerNotFinished,
+	return []Reason{NoRule, NoTTL, NotFinished, Suspended, NoFinishTime, RunningPods, PodsUnknown, PodLogTime, OwnerUnknown, OwnerNotFinished,
 		JobTracking, Unreadable, OwnedByLive, ControlledByCron, InvalidOwner, ExternallyManaged, Excluded, RemoteCopy, Recreated,
 		AlreadyTerminating, MirrorPod}
 }

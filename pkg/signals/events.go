@@ -15,6 +15,13 @@ const (
 	ObjectDeleted     Code = "ObjectDeleted"
 	WouldDelete       Code = "WouldDelete"
 
+	RetentionDeleted   Code = "RetentionDeleted"
+	RetentionDecided   Code = "RetentionDecided"
+	RetentionAnnounced Code = "RetentionAnnounced"
+	RetentionPaused    Code = "RetentionPaused"
+	PolicyLoaded       Code = "PolicyLoaded"
+	PolicyRefused      Code = "PolicyRefused"
+
 	Starting          Code = "Starting"
 	Listening         Code = "Listening"
 	APIUnreachable    Code = "APIUnreachable"
@@ -52,6 +59,19 @@ func Events() []EventInfo {
 			[]string{FieldJob, FieldUID, "object", "objectUID", "cause", "outcome"}},
 		{WouldDelete, Info, "An object that was left of a job would have been deleted, were it not for --dry-run.",
 			[]string{FieldJob, FieldUID, "object", "objectUID", "cause"}},
+
+		{RetentionDeleted, Info, "A finished object was deleted because the retention policy says so.",
+			[]string{FieldJob, FieldUID, FieldReason, "kind", "outcome", "finished", "digest", "object", "decision", "rule"}},
+		{RetentionDecided, Info, "What the retention policy says of an object is worth knowing: it would be deleted, were it not for dryRun, or it cannot be read.",
+			[]string{FieldJob, FieldUID, FieldReason, "object", "decision", "rule"}},
+		{RetentionAnnounced, Info, "A finished object will be deleted by the retention policy; the line comes as long before as its rule's notice says.",
+			[]string{FieldJob, FieldUID, FieldReason, "object", "decision", "rule"}},
+		{RetentionPaused, Warn, "Objects that were due before the retention policy came wait: a larger share of their kind than is allowed within an hour has gone.",
+			[]string{"kind", "waiting", "until"}},
+		{PolicyLoaded, Info, "A retention policy is in force.",
+			[]string{FieldReason, "file", "digest", "rules", "dryRun"}},
+		{PolicyRefused, Error, "The retention policy cannot be read or has mistakes; the last good one stays in force.",
+			[]string{FieldPhase, FieldReason, "file"}},
 
 		{Starting, Info, "The process started.",
 			[]string{"version", "revision", "goVersion", "server", "flags"}},

@@ -1,0 +1,195 @@
+package sweep
+
+import (
+	"context"
+
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/reap"
+	"github.com/orphand/orphand/pkg/retention"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
+	s.mu.Lock()
+	p, d, job := s.judgePod(uid)
+	if p == nil || !d.Acts(s.now()) || p.deleted.Known() || !s.allowed(&p.refused) {
+		s.mu.Unlock()
+		return nil
+	}
+	if due, last := s.c.Deleter.Due(uid); !due {
+		s.retry(Key{UID: uid, Pod: true}, last)
+		s.mu.Unlock()
+		return nil
+	}
+	if !p.released {
+		if !p.queued {
+			p.queued = true
+			backlog := ""
+			if retention.Backlogged(d.Due, s.since) {
+				backlog = facts.KindPod
+			}
+			s.enter(uid, d.Due, backlog, true)
+		}
+		s.mu.Unlock()
+		return nil
+	}
+	p.released = false
+	was := p.Pod
+	s.mu.Unlock()
+
+	now, err := s.c.Live.Pod(ctx, was.Namespace, was.Name)
+	if err != nil {
+		return err
+	}
+	if now == nil || now.UID != uid {
+		return nil // it is gone, which the watch will tell
+	}
+	controller, err := s.controller(ctx, now, job)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if p = s.pods[uid]; p == nil {
+		s.mu.Unlock()
+		return nil
+	}
+	p.Pod = now
+	d = s.policy.DecidePod(retention.PodCase{Pod: s.seen(p, job), Job: job, Controller: controller, Now: s.now()})
+	s.notePod(p, d)
+	acts := d.Acts(s.now())
+	s.mu.Unlock()
+	if !acts {
+		return nil
+	}
+	order, err := reap.NewOrder(reap.Target{Kind: reap.Kind{Kind: facts.KindPod, Resource: corev1.SchemeGroupVersion.WithResource("pods")}, Ref: now.Ref()})
+	if err != nil {
+		return err
+	}
+	answer, err := s.c.Deleter.Send(ctx, order.AtVersion(now.ResourceVersion), reap.CauseRetention)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !answer.Settled():
+		s.retry(Key{UID: uid, Pod: true}, answer)
+	case answer.Outcome == reap.Accepted:
+		if p = s.pods[uid]; p != nil {
+			p.deleted = s.now()
+			s.c.Recorder.RetentionLateness(p.deleted.Sub(max(d.Due, p.known)))
+		}
+	}
+	return nil
+}
+
+// judgePod decides on a pod by what the watches tell, and sets its timer. Its pod is nil when there is no decision.
+func (s *Sweeper) judgePod(uid types.UID) (*pod, retention.Decision, *retention.Object) {
+	p := s.pods[uid]
+	if p == nil || !s.begun {
+		return nil, retention.Decision{}, nil
+	}
+	now := s.now()
+	job := s.jobOf(p)
+	c := retention.PodCase{Pod: s.seen(p, job), Job: job, Controller: retention.ControllerOver, Now: now}
+	if e := s.objects[p.Owner.UID]; e != nil && !e.o.Finished {
+		c.Controller = retention.ControllerWorking
+	}
+	d := s.policy.DecidePod(c)
+	s.notePod(p, d)
+	if d.Verb == retention.Delete && d.Due > now {
+		s.c.Queue.AddAfter(Key{UID: uid, Pod: true}, d.Due.Sub(now))
+	}
+	if d.Verb != retention.Delete || d.Due > now {
+		p.queued, p.released = false, false
+	}
+	return p, d, job
+}
+
+func (s *Sweeper) notePod(p *pod, d retention.Decision) {
+	s.count(p.said, d)
+	if p.said.Verb != retention.Delete && d.Verb == retention.Delete {
+		p.known = s.now()
+	}
+	p.said = d
+}
+
+// jobOf is the object that the pod is of: the one at the root where there are several, such as a JobSet and its TrainJob.
+func (s *Sweeper) jobOf(p *pod) *retention.Object {
+	var found *entry
+	for uid := range s.named[p.label] {
+		e := s.objects[uid]
+		if e == nil || !p.of(e.o) {
+			continue
+		}
+		if e.o.Of.Kind == facts.KindTrainJob && !s.ofTrainJob(p, e.o) {
+			continue
+		}
+		if found == nil || s.objects[found.o.Owner.UID] == e {
+			found = e
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	if root := s.objects[found.o.Owner.UID]; root != nil {
+		return root.o
+	}
+	return found.o
+}
+
+// ofTrainJob says whether the pod is one of the TrainJob's, and not of another incarnation of its name.
+func (s *Sweeper) ofTrainJob(p *pod, o *retention.Object) bool {
+	if s.c.Pods == nil {
+		return false
+	}
+	list, _ := s.c.Pods.PodsOf(facts.JobKey{Namespace: o.Namespace, Name: o.Name, UID: o.UID})
+	for _, of := range list {
+		if of.UID == p.UID {
+			return true
+		}
+	}
+	return false
+}
+
+// seen is the pod with the best word on whether it is over.
+func (s *Sweeper) seen(p *pod, job *retention.Object) retention.Pod {
+	if job != nil && job.Of.Kind == facts.KindTrainJob && s.c.Pods != nil {
+		list, _ := s.c.Pods.PodsOf(facts.JobKey{Namespace: job.Namespace, Name: job.Name, UID: job.UID})
+		for _, of := range list {
+			if of.UID == p.UID {
+				return retention.Pod{Pod: p.Pod, Over: of.Over}
+			}
+		}
+	}
+	return retention.Pod{Pod: p.Pod, Over: retention.Ended(p.Pod)}
+}
+
+// controller reads whether a pod's own controller would make another in its place.
+func (s *Sweeper) controller(ctx context.Context, p *facts.Pod, job *retention.Object) (retention.ControllerState, error) {
+	switch {
+	case !p.Owner.Controller:
+		return retention.ControllerOver, nil
+	case job != nil && job.UID == p.Owner.UID:
+		if job.Finished {
+			return retention.ControllerOver, nil
+		}
+		return retention.ControllerWorking, nil
+	}
+	s.mu.Lock()
+	policy := s.policy
+	s.mu.Unlock()
+	kind := policy.KindOf(p.Owner.Group, p.Owner.Kind)
+	if kind == nil {
+		return retention.ControllerUnknown, nil
+	}
+	u, err := s.c.Live.Object(ctx, kind, p.Namespace, p.Owner.Name)
+	switch {
+	case err != nil:
+		return retention.ControllerUnknown, err
+	case u == nil, u.GetUID() != p.Owner.UID, policy.Read(kind, u).Finished:
+		return retention.ControllerOver, nil
+	}
+	return retention.ControllerWorking, nil
+}

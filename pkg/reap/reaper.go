@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 )
 
@@ -34,11 +35,21 @@ type Config struct {
 	Recorder Recorder
 }
 
-// Records knows of pods that nobody can find any more by looking.
+// Records knows what nobody can find any more by looking: whose the JobSets were that are gone, and what the pods ran on
+// whose objects are gone.
 type Records interface {
-	// Vanished lists the pods without an object whose processes may be running, of every incarnation of the name; of every
-	// name and namespace where these are empty. Their Removed is set.
-	Vanished(ctx context.Context, namespace, name string) ([]Remain, error)
+	// Recorded lists what was recorded of every incarnation of the name; of every name and namespace where these are empty.
+	Recorded(ctx context.Context, namespace, name string) ([]Recorded, error)
+}
+
+// Recorded is what was recorded of one job.
+type Recorded struct {
+	Job     facts.JobKey
+	JobSets []types.UID
+	// Pods are those that were not Gone when the record was written. The caller gives them away.
+	Pods []*nodeproof.History
+	// Attestations are people's words, by the UID of the Node or pod.
+	Attestations map[types.UID]nodeproof.Attestation
 }
 
 // Reaper finds and stops jobs. It is safe for concurrent use.
@@ -73,13 +84,24 @@ func (r *Reaper) Find(ctx context.Context, job facts.JobKey) ([]Remain, error) {
 }
 
 func (r *Reaper) find(ctx context.Context, job facts.JobKey, w *witness, l *lineage) ([]Remain, error) {
+	// The records first: a pod that is on one and not in the snapshot was there before it was taken.
+	if err := r.recall(ctx, job.Namespace, job.Name, w, l); err != nil {
+		return nil, err
+	}
 	s, err := takeSnapshot(ctx, r.c.API, job.Namespace, job.Name)
 	if err != nil {
 		return nil, err
 	}
 	list := l.relate(s)
+	there := map[types.UID]bool{}
 	for _, p := range s.pods {
 		w.sees(p.Pod, true)
+		there[p.UID] = true
+	}
+	for _, uid := range w.uids() {
+		if !there[uid] {
+			w.misses(uid, nil)
+		}
 	}
 	if err := w.judge(ctx); err != nil {
 		return nil, err
@@ -89,33 +111,49 @@ func (r *Reaper) find(ctx context.Context, job facts.JobKey, w *witness, l *line
 			w.describe(&list[i])
 		}
 	}
-	if r.c.Records != nil {
-		vanished, err := r.c.Records.Vanished(ctx, job.Namespace, job.Name)
-		if err != nil {
-			return nil, fmt.Errorf("reading the records: %w", err)
+	for _, uid := range w.uids() {
+		if there[uid] {
+			continue
 		}
-		list = append(list, l.unlisted(list, vanished)...)
-		sortRemains(list)
+		if v, ok := l.vanished(w, uid); ok && v.Verdict != nodeproof.Gone {
+			list = append(list, v)
+		}
 	}
+	sortRemains(list)
 	return l.of(job, list), nil
 }
 
-// unlisted are the remains of more that are not in the list, by UID.
-func (l *lineage) unlisted(list, more []Remain) []Remain {
-	have := map[Target]bool{}
-	for i := range list {
-		have[Target{Ref: facts.Ref{UID: list[i].UID}}] = true
+// recall takes up what the records know.
+func (r *Reaper) recall(ctx context.Context, namespace, name string, w *witness, l *lineage) error {
+	if r.c.Records == nil {
+		return nil
 	}
-	var rest []Remain
-	for _, m := range more {
-		if have[Target{Ref: facts.Ref{UID: m.UID}}] {
-			continue
+	list, err := r.c.Records.Recorded(ctx, namespace, name)
+	if err != nil {
+		return fmt.Errorf("reading the records: %w", err)
+	}
+	for _, rec := range list {
+		for _, uid := range rec.JobSets {
+			if _, known := l.jobSets[uid]; !known && !rec.Job.Unknown() {
+				l.jobSets[uid] = rec.Job
+			}
 		}
-		t := l.trainJobs[m.Job.UID]
-		m.Foreign = t == nil || t.Namespace != m.Job.Namespace
-		rest = append(rest, m)
+		w.recalls(rec)
 	}
-	return rest
+	return nil
+}
+
+// vanished is a pod whose object is gone, as a remain.
+func (l *lineage) vanished(w *witness, uid types.UID) (Remain, bool) {
+	p, _ := w.known(uid)
+	key, ours := l.jobOfPod(p)
+	if !ours {
+		return Remain{}, false
+	}
+	r := l.remain(Target{podKind(), p.Ref()}, key, nil)
+	r.Created, r.Node, r.Removed = p.Created, p.Node, true
+	w.describe(&r)
+	return r, true
 }
 
 // of keeps the remains that count for a job.

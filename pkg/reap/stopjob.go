@@ -117,7 +117,11 @@ type stopping struct {
 	lineage  *lineage
 	items    map[types.UID]*Item
 	wake     chan struct{}
+	recalled time.Time // when the records were last read
 }
+
+// recallEvery is how often the records are read for people's words that were given meanwhile.
+const recallEvery = 10 * time.Second
 
 // identify finds the incarnation that is meant.
 func (s *stopping) identify(ctx context.Context, job facts.JobKey) error {
@@ -128,28 +132,17 @@ func (s *stopping) identify(ctx context.Context, job facts.JobKey) error {
 	if job.UID != "" {
 		return nil
 	}
-	snap, err := takeSnapshot(ctx, s.c.API, job.Namespace, job.Name)
+	found, err := s.find(ctx, job, s.witness, s.lineage)
 	if err != nil {
 		return err
 	}
 	keys := []facts.JobKey{}
-	for _, t := range snap.trainJobs {
+	for _, t := range s.lineage.trainJobs {
 		keys = append(keys, t.JobKey())
 	}
-	for _, k := range Incarnations(s.lineage.relate(snap)) {
+	for _, k := range Incarnations(found) {
 		if !slices.Contains(keys, k) {
 			keys = append(keys, k)
-		}
-	}
-	if s.c.Records != nil {
-		vanished, err := s.c.Records.Vanished(ctx, job.Namespace, job.Name)
-		if err != nil {
-			return fmt.Errorf("reading the records: %w", err)
-		}
-		for _, k := range Incarnations(vanished) {
-			if !slices.Contains(keys, k) {
-				keys = append(keys, k)
-			}
 		}
 	}
 	key, err := onlyOne(keys, func(k facts.JobKey) bool { return s.lineage.trainJobs[k.UID] != nil })
@@ -274,6 +267,12 @@ func (s *stopping) sleep(ctx context.Context, d time.Duration, wake <-chan struc
 
 // look finds what there is, deletes what may be, and says whether the job is over.
 func (s *stopping) look(ctx context.Context) (over bool, err error) {
+	if now := s.c.Clock.Now(); s.recalled.IsZero() || now.Sub(s.recalled) >= recallEvery {
+		if err := s.recall(ctx, s.job.Namespace, s.job.Name, s.witness, s.lineage); err != nil {
+			return false, err
+		}
+		s.recalled = now
+	}
 	snap, err := takeSnapshot(ctx, s.c.API, s.job.Namespace, s.job.Name)
 	if err != nil {
 		return false, err
@@ -287,13 +286,6 @@ func (s *stopping) look(ctx context.Context) (over bool, err error) {
 	}
 	if err := s.witness.judge(ctx); err != nil {
 		return false, err
-	}
-	if s.c.Records != nil {
-		vanished, err := s.c.Records.Vanished(ctx, s.job.Namespace, s.job.Name)
-		if err != nil {
-			return false, fmt.Errorf("reading the records: %w", err)
-		}
-		found = append(found, s.lineage.of(s.job, s.lineage.unlisted(found, vanished))...)
 	}
 	s.root(snap)
 	s.update(found, snap)
@@ -366,10 +358,11 @@ func (s *stopping) update(found []Remain, snap *snapshot) {
 	}
 	// Pods whose objects are gone, those included that came and went between two looks.
 	for _, uid := range s.witness.uids() {
-		p, _ := s.witness.known(uid)
-		key, ours := s.lineage.jobOfPod(p)
-		if !there[uid] && s.items[uid] == nil && ours && s.lineage.counts(s.job, key) {
-			s.item(Remain{Target: Target{podKind(), p.Ref()}, Job: key, Foreign: !s.present, Created: p.Created, Node: p.Node})
+		if there[uid] || s.items[uid] != nil {
+			continue
+		}
+		if v, ok := s.lineage.vanished(s.witness, uid); ok && s.lineage.counts(s.job, v.Job) {
+			s.item(v)
 		}
 	}
 	names := map[Target]bool{}

@@ -83,6 +83,22 @@ func (w *witness) misses(uid types.UID, final *facts.Pod) {
 	}
 }
 
+// recalls goes on from a record: what is known of a pod already stands, and people's words are taken.
+func (w *witness) recalls(rec Recorded) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for uid, a := range rec.Attestations {
+		w.nodes.Attest(uid, a)
+	}
+	now := w.now()
+	for _, h := range rec.Pods {
+		if w.pods[h.Pod.UID] == nil {
+			h.Resume(now, w.nodes)
+			w.pods[h.Pod.UID] = &testimony{history: h}
+		}
+	}
+}
+
 // known is what was seen of a pod: its last state, and whether its object is there as far as anybody knows.
 func (w *witness) known(uid types.UID) (p *facts.Pod, present bool) {
 	w.mu.Lock()
@@ -172,7 +188,7 @@ func (w *witness) wanted(names []string) []string {
 
 func (w *witness) readNodes(ctx context.Context, names []string) error {
 	w.mu.Lock()
-	readable := w.nodes.Readable
+	readable, begun := w.nodes.Readable, w.now()
 	w.mu.Unlock()
 	if !readable || len(names) == 0 {
 		return nil
@@ -214,7 +230,7 @@ func (w *witness) readNodes(ctx context.Context, names []string) error {
 		} else {
 			w.nodes.End(name, "", now)
 		}
-		w.nodes.SeeLive(name, n, now)
+		w.nodes.SeeLive(name, n, begun)
 	}
 	for _, t := range w.pods {
 		t.history.Follow(now, w.nodes)

@@ -13,6 +13,8 @@ const (
 	// ExitUnproven and ExitAlive say that pods remain: nobody can tell whether they run, or they do.
 	ExitUnproven = 3
 	ExitAlive    = 4
+	// ExitRefused says that something could not be deleted, or must not be.
+	ExitRefused = 5
 	// ExitElsewhere says that the job runs in another cluster.
 	ExitElsewhere = 6
 )
@@ -30,6 +32,7 @@ func ExitCodes() []ExitCode {
 		{ExitFailure, "Failed at run time; the last line on standard error says why."},
 		{ExitUnproven, "The time is up and at least one pod is Unproven: nobody can tell whether its processes run."},
 		{ExitAlive, "The time is up and something of the job is Alive, or could start."},
+		{ExitRefused, "Something could not be deleted: a permission is missing, the API server refused, or it must not be."},
 		{ExitElsewhere, "The job runs in another cluster: nothing is known of its processes here."},
 		{ExitUsage, "The command line or the kubeconfig is wrong; one line on standard error names the flag and the cure."},
 	}

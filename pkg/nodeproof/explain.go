@@ -219,7 +219,7 @@ func deletedWould(j *judgement, r *Run) string {
 	}
 	due := since.After(j.o.NodeDeletionQuarantine)
 	if ready {
-		due = max(due, j.h.GraceEnds)
+		due = max(due, j.h.GraceEnds.After(killMargin))
 	}
 	return "nothing is seen of the machine until " + due.Time().Format(time.RFC3339)
 }

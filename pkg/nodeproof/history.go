@@ -102,8 +102,15 @@ func (h *History) observe(p *facts.Pod, now facts.Instant, initial bool) {
 	}
 	if p.Terminating() && !h.GraceEnds.Known() {
 		h.ask(now)
-		h.GraceEnds = p.Deletion
-		if end := now.After(seconds(p.Grace)); !initial && end > h.GraceEnds {
+		grace, end := p.Grace, p.Deletion
+		if grace == 0 {
+			// Removed by force, without having been asked before as far as anybody saw. A kubelet that sees no more of it than
+			// the end of the object lets the pod have its own grace.
+			grace = p.SpecGrace
+			end = end.After(seconds(grace))
+		}
+		h.GraceEnds = end
+		if end := now.After(seconds(grace)); !initial && end > h.GraceEnds {
 			h.GraceEnds = end // the cluster's clock is behind ours: the later end is the safe one
 		}
 	}

@@ -1,6 +1,8 @@
 package nodeproof
 
 import (
+	"time"
+
 	"github.com/orphand/orphand/pkg/facts"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -311,7 +313,7 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 	}
 	from := max(since.After(j.o.NodeDeletionQuarantine), h.Asked)
 	if ready {
-		from = max(from, h.GraceEnds)
+		from = max(from, h.GraceEnds.After(killMargin))
 	}
 	if !j.due(from) {
 		return e, false
@@ -325,6 +327,10 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 	}
 	return e, r.NodeUID != "" && l.Node.UID != r.NodeUID && !r.same(l.Node)
 }
+
+// killMargin is how long after the end of a pod's grace a kubelet that is well may need to have killed it: it hears of the
+// deletion by a watch, gives a preStop hook two seconds more, and sends SIGKILL only then.
+const killMargin = 10 * time.Second
 
 // returned is the Node under which the run's machine is known now, in the same boot.
 func (j *judgement) returned(r *Run) *Instance {

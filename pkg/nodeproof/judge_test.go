@@ -321,10 +321,10 @@ func TestTheRule(t *testing.T) {
 			s.endNode("n1")
 			s.seePod(func(p *facts.Pod) { p.Deletion, p.Grace = s.now, 0 }) // a later forced delete shortens nothing
 			s.vanish(Deleted)
-			s.wait(597)
+			s.wait(607)
 			s.want(Unproven, RemovedUnconfirmed)
 			s.wait(1)
-			s.want(Gone, NodeDeleted)
+			s.want(Gone, NodeDeleted) // ten seconds after the grace, which is how long a kubelet may need
 		},
 		"a Node that is being deleted is not deleted": func(t *testing.T) {
 			s := terminating(t)

@@ -1,0 +1,30 @@
+package nodeproof
+
+import (
+	"testing"
+
+	"github.com/orphand/orphand/pkg/facts"
+)
+
+// TestWhatTheSimulatorFound holds the wrong answers that the simulator got out of the rule, each as small as it gets.
+func TestWhatTheSimulatorFound(t *testing.T) {
+	cases := map[string]func(*testing.T){
+		"a pod that was never asked to terminate before it was removed by force has its own grace": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			s.endNode("n1") // its kubelet runs on and hears the API
+			s.wait(60)
+			s.seePod(func(p *facts.Pod) { p.Deletion, p.Grace = s.now, 0 }) // PodGC
+			s.vanish(Deleted)
+			s.want(Unproven, RemovedUnconfirmed)
+			s.wait(39)
+			s.want(Unproven, RemovedUnconfirmed)
+			s.wait(1)
+			s.want(Gone, NodeDeleted)
+		},
+	}
+	for name, run := range cases {
+		t.Run(name, run)
+	}
+}

@@ -3,6 +3,8 @@ package settle
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,12 +129,15 @@ func (e *Engine) podArrived(p *pod, now facts.Instant) {
 	j := p.job
 	if r, ok := p.rank(); ok {
 		j.touched[r] = true
+		if p.initial {
+			return // what was there at the start arrived at a time that nobody knows
+		}
 		seen := append(j.rankSeen[r], now)
 		if len(seen) > e.c.RecreateLoop {
 			seen = seen[1:]
 		}
 		j.rankSeen[r] = seen
-		if len(seen) >= e.c.RecreateLoop && e.c.RecreateLoop > 0 && now.Sub(seen[len(seen)-e.c.RecreateLoop]) <= e.c.RecreateWindow && !p.initial {
+		if len(seen) >= e.c.RecreateLoop && e.c.RecreateLoop > 0 && now.Sub(seen[len(seen)-e.c.RecreateLoop]) <= e.c.RecreateWindow {
 			e.raise(j, signals.RecreateLoop, "rank:"+string(r.job)+"/"+r.index,
 				fmt.Sprintf("%d pods of rank %s within %s", len(seen), p.h.Pod.Rank(), now.Sub(seen[len(seen)-e.c.RecreateLoop])), onPod(p))
 		}
@@ -451,7 +456,7 @@ func (e *Engine) overlaps(j *job) {
 	clear(j.touched)
 	slices.SortFunc(touched, func(a, b rank) int { return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.index, b.index)) })
 	for _, r := range touched {
-		bound := boundOf(j.ranks[r])
+		bound := boundOf(peers(j.ranks[r]))
 		e.set(len(bound) > 1, j, signals.Overlap, "rank:"+string(r.job)+"/"+r.index, func() string {
 			return "two pods of rank " + bound[0].h.Pod.Rank() + " may be running: " + on(bound[0]) + " and " + on(bound[len(bound)-1])
 		}, func(ev *signals.Event) { onPod(bound[0])(ev) })
@@ -485,7 +490,7 @@ func (e *Engine) overlaps(j *job) {
 		if one.seen < two.seen || one.seen == two.seen && one.key.UID < two.key.UID {
 			one, two = two, one
 		}
-		mine, theirs := boundOf(one.live), boundOf(two.live)
+		mine, theirs := boundOf(maps.Values(one.live)), boundOf(maps.Values(two.live))
 		e.set(len(mine) > 0 && len(theirs) > 0, one, signals.Overlap, "incarnation:"+string(two.key.UID), func() string {
 			return "two incarnations of the TrainJob may be running: " + on(mine[0]) + " and " + on(theirs[0])
 		}, nil)
@@ -509,9 +514,9 @@ func (e *Engine) sameName(j *job) []*job {
 }
 
 // boundOf lists the pods that were given to a node and could have processes, oldest first.
-func boundOf(pods map[types.UID]*pod) []*pod {
+func boundOf(pods iter.Seq[*pod]) []*pod {
 	var list []*pod
-	for _, p := range pods {
+	for p := range pods {
 		if p.h.Pod.Bound() {
 			list = append(list, p)
 		}
@@ -520,6 +525,17 @@ func boundOf(pods map[types.UID]*pod) []*pod {
 		return cmp.Or(cmp.Compare(a.h.Seen, b.h.Seen), cmp.Compare(a.h.Pod.UID, b.h.Pod.UID))
 	})
 	return list
+}
+
+// peers are the pods of one rank.
+func peers(p *pod) iter.Seq[*pod] {
+	return func(yield func(*pod) bool) {
+		for ; p != nil; p = p.peer {
+			if !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 func on(p *pod) string { return ref(p.h.Pod.Ref()) + " on node " + p.h.Pod.Node }

@@ -45,9 +45,9 @@ type job struct {
 	objects map[types.UID]*facts.Object
 	jobSets []arrival
 	pods    map[types.UID]*pod
-	// live are the pods that are not Gone, ranks the same by rank, and executions counts them by execution.
+	// live are the pods that are not Gone, ranks the newest of them of each rank, and executions counts them by execution.
 	live       map[types.UID]*pod
-	ranks      map[rank]map[types.UID]*pod
+	ranks      map[rank]*pod
 	executions map[execution]int
 	// succeeded names the pod of each rank that ended well; rankSeen is when pods of a rank arrived lately.
 	succeeded map[rank]types.UID
@@ -116,8 +116,11 @@ type pod struct {
 	// tallied is the verdict under which its job counts it.
 	tallied nodeproof.Verdict
 	machine []facts.Machine
-	// next is the newest judgement, and judged says that nothing has changed since.
-	next   nodeproof.Judgement
+	// peer is the next pod of the same rank that is not Gone. Most ranks have one pod: a map for each would take more than
+	// all else that is held of it.
+	peer *pod
+	// next is the newest judgement until it is told, and judged says that nothing has changed since.
+	next   *nodeproof.Judgement
 	judged bool
 }
 
@@ -148,7 +151,7 @@ func newJob(key facts.JobKey, now facts.Instant) *job {
 		live:       map[types.UID]*pod{},
 		dirty:      map[types.UID]*pod{},
 		counts:     map[nodeproof.Verdict]int{},
-		ranks:      map[rank]map[types.UID]*pod{},
+		ranks:      map[rank]*pod{},
 		executions: map[execution]int{},
 		succeeded:  map[rank]types.UID{},
 		rankSeen:   map[rank][]facts.Instant{},

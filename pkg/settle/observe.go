@@ -455,10 +455,8 @@ func (j *job) enter(p *pod) {
 	uid := p.h.Pod.UID
 	j.live[uid] = p
 	if r, ok := p.rank(); ok {
-		if j.ranks[r] == nil {
-			j.ranks[r] = map[types.UID]*pod{}
-		}
-		j.ranks[r][uid] = p
+		p.peer = j.ranks[r]
+		j.ranks[r] = p
 	}
 	j.executions[p.execution()]++
 }
@@ -470,8 +468,16 @@ func (j *job) leave(p *pod) {
 	}
 	delete(j.live, uid)
 	if r, ok := p.rank(); ok {
-		delete(j.ranks[r], uid)
-		if len(j.ranks[r]) == 0 {
+		if j.ranks[r] == p {
+			j.ranks[r] = p.peer
+		} else {
+			for q := j.ranks[r]; q != nil; q = q.peer {
+				if q.peer == p {
+					q.peer = p.peer
+				}
+			}
+		}
+		if p.peer = nil; j.ranks[r] == nil {
 			delete(j.ranks, r)
 		}
 	}

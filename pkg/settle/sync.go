@@ -81,7 +81,8 @@ func (e *Engine) gather(key facts.JobKey) []read {
 		add(e.readRoot(j))
 	}
 	for _, p := range j.dirty {
-		p.next, p.judged = nodeproof.Judge(p.h, e.nodes, e.c.Proof, now), true
+		next := nodeproof.Judge(p.h, e.nodes, e.c.Proof, now)
+		p.next, p.judged = &next, true
 		if p.next.Need != "" {
 			add(e.readNode(p.next.Need, now))
 		}
@@ -287,7 +288,8 @@ func (e *Engine) conclude(key facts.JobKey) (look bool) {
 
 // adopt makes a judgement the pod's verdict, and tells it when it is another than before.
 func (e *Engine) adopt(p *pod, now facts.Instant) {
-	j, next := p.job, p.next
+	j, next := p.job, *p.next
+	p.next, p.judged = nil, false
 	p.h.Latch(next)
 	p.due = next.Recheck
 	event, initial := p.event, p.initial

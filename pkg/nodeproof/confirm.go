@@ -8,9 +8,9 @@ type confirmation uint8
 const (
 	// unconfirmed: it does not say that the pod has ended.
 	unconfirmed confirmation = iota
-	// weak: the kubelet says that it ended but had lost sight of a container, or of all of them.
+	// weak: the kubelet says that it ended but had lost sight of a container, or reports none.
 	weak
-	// bare: it ended without any container having run, so no container tells which kubelet says so.
+	// bare: it ended behind an unfinished init container, and no container tells which kubelet says so.
 	bare
 	// confirmed: every container that ran is reported terminated.
 	confirmed
@@ -21,7 +21,7 @@ const (
 // The phase alone is worth nothing: PodGC, Kueue's failure recovery and people write Failed over running containers. A
 // kubelet never writes a terminal phase while its runtime reports a container running, so a terminal phase together with
 // container states that agree with it can only come from one.
-func confirm(p *facts.Pod, everRunning bool) confirmation {
+func confirm(p *facts.Pod) confirmation {
 	if p.Mirror || !p.Phase.Terminal() || p.Forged() || p.AnyRunning() {
 		return unconfirmed
 	}
@@ -36,11 +36,10 @@ func confirm(p *facts.Pod, everRunning bool) confirmation {
 			initUnfinished = true
 		}
 	}
-	if !reported { // the kubelet refused the pod, or forgot its statuses when it was restarted
-		if everRunning {
-			return weak
-		}
-		return bare
+	if !reported {
+		// The kubelet refused the pod, and a kubelet that is restarted refuses what it finds running as well. Never having
+		// seen it run says nothing: what was never reported, or was reported before orphand looked, runs all the same.
+		return weak
 	}
 	for i := range p.Containers {
 		c := &p.Containers[i]

@@ -134,7 +134,7 @@ func confirmWhy(h *History, holds bool) string {
 	case p.AnyRunning():
 		return "a container is reported running"
 	}
-	switch confirm(p, h.EverRunning) {
+	switch confirm(p) {
 	case weak:
 		return "its kubelet had lost sight of a container, which counts only after the node was Ready for a while"
 	case bare:

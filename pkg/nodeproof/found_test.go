@@ -23,6 +23,22 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.wait(1)
 			s.want(Gone, NodeDeleted)
 		},
+		"a pod that its kubelet refused may run, though it was never seen running": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			// Its kubelet was restarted before orphand looked, and refused the pod that it found running.
+			s.seePod(running(7), func(p *facts.Pod) {
+				p.Phase, p.Reason, p.Containers = facts.PhaseFailed, "UnexpectedAdmissionError", []facts.Container{{Role: facts.App}}
+			})
+			s.want(Alive, Running)
+			s.wait(29)
+			s.want(Alive, Running)
+			s.wait(1)
+			s.want(Gone, KubeletConfirmed)
+			if e, _ := s.judge().Proof(); !e.Weak {
+				t.Fatalf("not weak: %+v", e)
+			}
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

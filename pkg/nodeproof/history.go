@@ -57,8 +57,6 @@ type History struct {
 	// appears later cannot have started the pod. Without it a watch of Nodes that lags behind the watch of pods would make
 	// the boot that runs the pod look like one that came after it.
 	Anchored facts.Instant
-	// EverRunning says that a container was once reported running.
-	EverRunning bool
 	// WeakSeen is when evidence that is only weak was first seen.
 	WeakSeen facts.Instant
 	// LateSeen is when the last container was reported whose machine is not certain.
@@ -94,9 +92,6 @@ func (h *History) SeePod(p *facts.Pod, now facts.Instant, initial bool, nodes *N
 }
 
 func (h *History) observe(p *facts.Pod, now facts.Instant, initial bool) {
-	if p.AnyRunning() {
-		h.EverRunning = true
-	}
 	if p.Bound() && !h.BoundSeen.Known() {
 		h.BoundSeen = now
 	}
@@ -114,7 +109,7 @@ func (h *History) observe(p *facts.Pod, now facts.Instant, initial bool) {
 			h.GraceEnds = end // the cluster's clock is behind ours: the later end is the safe one
 		}
 	}
-	switch confirm(p, h.EverRunning) {
+	switch confirm(p) {
 	case confirmed, bare:
 		if !h.ConfirmSeen.Known() {
 			h.ConfirmSeen = now

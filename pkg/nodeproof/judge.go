@@ -173,7 +173,7 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 	r := &h.Runs[i]
 	p := h.Pod
 	e := Evidence{Reason: KubeletConfirmed, Source: p.Ref()}
-	c := confirm(p, h.EverRunning)
+	c := confirm(p)
 	if c == unconfirmed {
 		return e, false
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/orphand/orphand/internal/stage"
-	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/nodeproof"
 	"github.com/orphand/orphand/pkg/settle"
 	"github.com/orphand/orphand/pkg/signals"
@@ -46,50 +45,38 @@ func (f Failure) String() string {
 
 // check holds the claims of one document against what there is now.
 func (p *play) check(s *Step) {
-	c := &checker{play: p, at: s.At, jobs: p.jobs(), pods: p.pods()}
+	before := len(p.result.Failures)
+	p.remember()
+	c := &checker{play: p, at: s.At}
 	if s.Check.Wanted != nil {
 		c.all(s.Check.Wanted)
 	}
 	if s.Check.Unwanted != nil {
 		c.none(s.Check.Unwanted)
 	}
+	slices.SortStableFunc(p.result.Failures[before:], func(a, b Failure) int { return cmp.Compare(a.Line, b.Line) })
 }
 
-// jobs are the states of the jobs, by the engine's memory and, of what it has forgotten, by its last word.
-func (p *play) jobs() map[facts.JobKey]settle.State {
-	all := maps.Clone(p.words.jobs)
+// remember takes what the engine holds into its last words: some of it, such as what was there at the start, it never told.
+func (p *play) remember() {
 	if p.engine == nil {
-		return all
+		return
 	}
 	for _, j := range p.engine.Jobs() {
 		if j.State != "" {
-			all[j.Key] = j.State
+			p.words.jobs[j.Key] = j.State
 		}
-	}
-	return all
-}
-
-func (p *play) pods() []settle.PodView {
-	all := maps.Clone(p.words.pods)
-	if p.engine != nil {
-		for _, j := range p.engine.Jobs() {
-			for _, v := range j.Pods {
-				if v.Verdict != "" {
-					all[v.UID] = v
-				}
+		for _, v := range j.Pods {
+			if v.Verdict != "" {
+				p.words.pods[v.UID] = v
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b settle.PodView) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
 }
 
 type checker struct {
 	*play
-	at   time.Duration
-	jobs map[facts.JobKey]settle.State
-	pods []settle.PodView
+	at time.Duration
 }
 
 func (c *checker) fail(f Failure) {
@@ -211,11 +198,11 @@ func (c *checker) none(claims *Claims) {
 // job is the state of the job that a claim means; "" when none is known.
 func (c *checker) job(claim JobClaim) (settle.State, error) {
 	if claim.UID != "" {
-		return c.jobs[claim.JobKey], nil
+		return c.words.jobs[claim.JobKey], nil
 	}
 	var found settle.State
 	var uids []string
-	for k, state := range c.jobs {
+	for k, state := range c.words.jobs {
 		if k.Namespace == claim.Namespace && k.Name == claim.Name {
 			found = state
 			uids = append(uids, string(k.UID))
@@ -230,12 +217,12 @@ func (c *checker) job(claim JobClaim) (settle.State, error) {
 
 // pod is the verdict on the pod that a claim means, by UID, by name, or by namespace/name.
 func (c *checker) pod(name string) (nodeproof.Pair, error) {
+	if v, ok := c.words.pods[types.UID(name)]; ok {
+		return v.Pair, nil
+	}
 	var found nodeproof.Pair
 	var uids []string
-	for _, v := range c.pods {
-		if v.UID == types.UID(name) {
-			return v.Pair, nil
-		}
+	for _, v := range c.words.pods {
 		if v.Name == name || v.Namespace+"/"+v.Name == name {
 			found = v.Pair
 			uids = append(uids, string(v.UID))

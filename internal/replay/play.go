@@ -80,6 +80,7 @@ func (p *play) now() time.Duration { return p.stage.Loop.Since(p.history.Start) 
 
 func (p *play) build(parts stage.Parts) stage.Process {
 	p.words = words{jobs: map[facts.JobKey]settle.State{}, pods: map[types.UID]settle.PodView{}}
+	clear(p.kinds)
 	further := func(parts stage.Parts, c *settle.Config) {
 		if p.program.Further != nil {
 			p.program.Further(p.history.flags, p.history.Mode, parts, c)
@@ -193,6 +194,8 @@ func (p *play) live(what string) {
 	case p.daemon.Running():
 		from = "stands by"
 	}
+	p.add(Line{At: p.now(), Event: eventDaemon, What: "daemon", From: from, To: what,
+		Fields: []signals.Attr{{Key: signals.FieldFrom, Value: from}, {Key: signals.FieldState, Value: what}}})
 	switch what {
 	case daemonStart:
 		p.daemon.Start()
@@ -211,7 +214,6 @@ func (p *play) live(what string) {
 		p.words = words{}
 		p.engine, p.endpoint = nil, nil
 	}
-	p.add(Line{At: p.now(), Event: eventDaemon, What: "daemon", From: from, To: what, Fields: []signals.Attr{{Key: signals.FieldFrom, Value: from}, {Key: signals.FieldState, Value: what}}})
 }
 
 // told takes what the daemon tells.

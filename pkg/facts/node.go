@@ -51,6 +51,8 @@ type Node struct {
 	Ready Ready
 	// ReadySince is the Ready condition's last transition, by the writer's clock.
 	ReadySince Instant
+	// Heartbeat is when its kubelet last posted its status, by the kubelet's clock; at least every five minutes (v1.37.2).
+	Heartbeat Instant
 	// Unreachable says that the node carries the unreachable taint (any effect).
 	Unreachable bool
 	// OutOfService says that the node carries the out-of-service taint (any value, any effect: the attach-detach controller
@@ -94,7 +96,7 @@ func FromNode(node *corev1.Node) *Node {
 	n.Name = intern(n.Name)
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			n.ReadySince = At(c.LastTransitionTime.Time)
+			n.ReadySince, n.Heartbeat = At(c.LastTransitionTime.Time), At(c.LastHeartbeatTime.Time)
 			switch c.Status {
 			case corev1.ConditionTrue:
 				n.Ready = ReadyTrue

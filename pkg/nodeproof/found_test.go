@@ -39,6 +39,40 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				t.Fatalf("not weak: %+v", e)
 			}
 		},
+		"a container that follows a state without an ID may be another machine's": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			// Another machine takes over the Node, and the watch of Nodes lags: its kubelet finds no container, starts one, and
+			// ends it.
+			s.holdNode(s.node("n1", "N1", "m2", "b2"))
+			s.seePod(func(p *facts.Pod) {
+				p.Containers[0] = facts.Container{Role: facts.App, State: facts.Waiting, HasLast: true}
+			})
+			s.seePod(running(8))
+			s.seePod(s.asked(), ended)
+			s.want(Unproven, NodeReplaced)
+		},
+		"a container that was started long after the pod was bound may be another machine's": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(0), func(p *facts.Pod) { p.Containers[0].State = facts.Waiting }) // m1 pulls the image, starts it, and is cut off
+			s.holdNode(s.node("n1", "N1", "m2", "b2"))
+			s.seePod(running(8), func(p *facts.Pod) { p.Containers[0].Started = 960 * second })
+			s.seePod(s.asked(), ended)
+			s.want(Unproven, NodeReplaced)
+		},
+		"a container that was started late costs no live read when its kubelet has posted the node's status since": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(8), func(p *facts.Pod) { p.Containers[0].Started = 960 * second })
+			s.seeNode(s.node("n1", "N1", "m1", "b1", func(n *facts.Node) { n.Heartbeat = 1030 * second }))
+			s.seePod(s.asked(), ended)
+			s.want(Gone, KubeletConfirmed)
+			if s.reads != 0 {
+				t.Fatalf("%d live reads", s.reads)
+			}
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

@@ -59,8 +59,11 @@ type History struct {
 	Anchored facts.Instant
 	// WeakSeen is when evidence that is only weak was first seen.
 	WeakSeen facts.Instant
-	// LateSeen is when the last container was reported whose machine is not certain.
-	LateSeen facts.Instant
+	// LateSeen is when the last container was reported whose machine is not certain; LateStarted when the newest of them was
+	// started, by its kubelet's clock, unknown when one does not say.
+	LateSeen, LateStarted facts.Instant
+	// Named says, by their place in the pod, which containers were ever reported with an ID.
+	Named uint64
 	// ConfirmSeen is when the state that looks like the kubelet's confirmation was first seen.
 	ConfirmSeen facts.Instant
 	Runs        []Run
@@ -78,17 +81,13 @@ func NewHistory(p *facts.Pod, now facts.Instant, initial bool, nodes *Nodes) *Hi
 // SeePod records a state of the pod at now. initial says that it comes from the list at the start: what it says may be
 // old, as against a change that has just happened.
 func (h *History) SeePod(p *facts.Pod, now facts.Instant, initial bool, nodes *Nodes) {
-	var before []facts.Container
-	if h.Pod != nil {
-		before = h.Pod.Containers
-	}
 	h.Pod = p
 	if h.Removal != Present {
 		h.Removal, h.RemovedAt = Present, 0 // it is there after all: the end was a lagging server's, or a lost watch's
 	}
 	h.observe(p, now, initial)
 	h.Follow(now, nodes)
-	h.attribute(p, before, now, nodes)
+	h.attribute(p, now, nodes)
 }
 
 func (h *History) observe(p *facts.Pod, now facts.Instant, initial bool) {
@@ -140,11 +139,10 @@ func (h *History) Vanish(how Removal, final *facts.Pod, now facts.Instant, nodes
 		return
 	}
 	if how == Deleted && final != nil {
-		before := h.Pod.Containers
 		h.Pod = final
 		h.observe(final, now, false)
 		h.Follow(now, nodes)
-		h.attribute(final, before, now, nodes)
+		h.attribute(final, now, nodes)
 	}
 	h.Removal, h.RemovedAt = how, now
 	h.ask(now)
@@ -204,6 +202,7 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 	if l, ok := nodes.Live(h.Pod.Node); ok && h.LateSeen.Known() && l.At >= h.LateSeen {
 		h.settleLate(l)
 	}
+	h.vouch(nodes)
 	if len(h.Runs) == 0 && in == nil {
 		h.Runs = append(h.Runs, Run{Node: h.Pod.Node, Absent: now})
 	}
@@ -261,42 +260,73 @@ func (h *History) mayRunOn(node *facts.Node) {
 // attribute remembers on which machine the reported containers are: the newest run's, except those that a pod started
 // before its Node existed had from before.
 //
-// A container that replaces another one, or that is first reported long after the pod was bound, is only provisionally
-// that machine's (Late): another machine may have taken over the node's name while the watch of Nodes lagged, and its
-// kubelet's word on its own container says nothing of the first machine's.
-func (h *History) attribute(p *facts.Pod, before []facts.Container, now facts.Instant, nodes *Nodes) {
+// A container is only provisionally that machine's (Late) unless it is the first in its place and was started as soon as the
+// pod was bound: another machine may have taken over the node's name while the watch of Nodes lagged, and its kubelet's word
+// on its own container says nothing of the first machine's, which may never have been reported.
+func (h *History) attribute(p *facts.Pod, now facts.Instant, nodes *Nodes) {
 	if len(h.Runs) == 0 {
 		return
 	}
 	last := &h.Runs[len(h.Runs)-1]
-	doubt := len(last.Late) > 0 || acknowledgedLate(p)
-	for i := range p.Containers {
-		if i < len(before) && before[i].HasID && before[i].ID != p.Containers[i].ID {
-			doubt = true
-		}
-	}
 	node := nodes.Newest(p.Node)
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if !c.HasID || h.knows(c.ID) {
 			continue
 		}
+		certain := h.first(i) && promptly(p, c) && len(last.Late) == 0
 		switch first := &h.Runs[0]; {
 		case first.Before && (node == nil || c.Started.Known() && c.Started < node.Created):
 			first.IDs = append(first.IDs, c.ID)
-		case doubt:
+		case certain:
+			last.IDs = append(last.IDs, c.ID)
+		default:
+			if len(last.Late) == 0 || h.LateStarted.Known() && c.Started.Known() {
+				h.LateStarted = max(h.LateStarted, c.Started)
+			} else {
+				h.LateStarted = 0
+			}
 			last.Late = append(last.Late, c.ID)
 			h.LateSeen = now
-		default:
-			last.IDs = append(last.IDs, c.ID)
 		}
 	}
+	h.vouch(nodes)
 }
 
-// acknowledgedLate says whether the kubelet that acknowledged the pod did so later than the one that it was given to
-// would have: a kubelet takes a pod within a second or two, before it pulls an image.
-func acknowledgedLate(p *facts.Pod) bool {
-	return p.Started.Known() && p.Scheduled.Known() && p.Started.Sub(p.Scheduled) > 5*time.Second
+// first says, once, that no container in this place of the pod had an ID before.
+func (h *History) first(place int) bool {
+	if place >= 64 {
+		return false
+	}
+	bit := uint64(1) << place
+	was := h.Named & bit
+	h.Named |= bit
+	return was == 0
+}
+
+// promptly says whether a container was started as soon as the pod was bound, when no other machine than the one that it was
+// given to could have taken over the node's name yet: a machine takes longer than that to boot, whatever its clock says.
+func promptly(p *facts.Pod, c *facts.Container) bool {
+	return c.Started.Known() && p.Scheduled.Known() && c.Started.Sub(p.Scheduled) <= 5*time.Second
+}
+
+// clocksDiffer is by how much clocks may differ whose times are compared.
+const clocksDiffer = time.Minute
+
+// vouch: where the node's kubelet has posted the node's status since the late containers were started, as the machine that
+// the pod runs on, no other machine had the name then. A kubelet posts every five minutes, so a container that ran for a
+// while costs no live read.
+func (h *History) vouch(nodes *Nodes) {
+	if len(h.Runs) != 1 || len(h.Runs[0].Late) == 0 || !h.LateStarted.Known() {
+		return
+	}
+	r := &h.Runs[0]
+	in := nodes.Current(h.Pod.Node)
+	if in == nil || in.Node.UID != r.NodeUID || in.Node.MachineID() != r.Machine || in.Node.Heartbeat < h.LateStarted.Add(clocksDiffer) {
+		return
+	}
+	r.IDs, r.Late = append(r.IDs, r.Late...), nil
+	h.LateSeen, h.LateStarted = 0, 0
 }
 
 func (h *History) knows(id uint64) bool {
@@ -317,29 +347,54 @@ func (h *History) late() bool {
 	return false
 }
 
-// settleLate decides whose the late containers are, by a live read: those of the machine that has the name now.
+// settleLate decides whose the late containers are, by a live read: those of the machine that has the name now. Of a pod that
+// was started before that Node existed, only a container that was started since can be.
 func (h *History) settleLate(l Live) {
+	if l.Node == nil {
+		return
+	}
 	for i := range h.Runs {
 		r := &h.Runs[i]
-		if len(r.Late) == 0 || l.Node == nil {
+		if len(r.Late) == 0 {
 			continue
 		}
 		late := r.Late
 		r.Late = nil
-		h.LateSeen = 0
-		if l.Node.MachineID() == r.Machine {
-			r.IDs = append(r.IDs, late...)
-			continue
+		h.LateSeen, h.LateStarted = 0, 0
+		first := &h.Runs[0]
+		if first.Before {
+			late = slices.DeleteFunc(late, func(id uint64) bool {
+				before := h.started(id) < l.Node.Created
+				if before {
+					first.IDs = append(first.IDs, id)
+				}
+				return before
+			})
 		}
-		for j := range h.Runs {
-			if h.Runs[j].Machine == l.Node.MachineID() {
-				h.Runs[j].IDs = append(h.Runs[j].IDs, late...)
-				late = nil
-			}
-		}
-		if late != nil {
-			h.Runs = append(h.Runs, Run{Node: l.Node.Name, NodeUID: l.Node.UID, Machine: l.Node.MachineID(), Boot: l.Node.Boot, IDs: late})
+		if len(late) > 0 {
+			h.runOn(l.Node).IDs = append(h.runOn(l.Node).IDs, late...)
 		}
 		return
 	}
+}
+
+// runOn is the run on the node's machine, a new one where there is none yet.
+func (h *History) runOn(node *facts.Node) *Run {
+	for i := range h.Runs {
+		if h.Runs[i].Machine == node.MachineID() {
+			return &h.Runs[i]
+		}
+	}
+	h.Runs = append(h.Runs, Run{Node: node.Name, NodeUID: node.UID, Machine: node.MachineID(), Boot: node.Boot})
+	return &h.Runs[len(h.Runs)-1]
+}
+
+// started is when the container with the ID was started, by its kubelet's clock; unknown when the status does not say.
+func (h *History) started(id uint64) facts.Instant {
+	for i := range h.Pod.Containers {
+		if c := &h.Pod.Containers[i]; c.HasID && c.ID == id {
+			return c.Started
+		}
+	}
+	return 0
 }

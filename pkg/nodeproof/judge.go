@@ -178,8 +178,13 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 		return e, false
 	}
 	if h.late() {
-		// Which machine's are the containers that ended? Follow sorts them out by this read.
-		j.read(p.Node, h.LateSeen)
+		// Which machine's are the containers that ended? Follow sorts them out by this read. One that found no Node, before
+		// there was one again, told nothing.
+		from := h.LateSeen
+		if in, l := j.nodes.Current(p.Node), j.nodes.live[p.Node]; in != nil && l.Node == nil {
+			from = max(from, in.Seen)
+		}
+		j.read(p.Node, from)
 		return e, false
 	}
 	if c == confirmed {

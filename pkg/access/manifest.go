@@ -44,11 +44,11 @@ type Person struct {
 func People() []Person {
 	return []Person{
 		{Name: "orphand-view", Into: []string{"view", "edit", "admin"}, Calls: []Call{
-			{Group: groupOrphand, Resource: "orphans", Verbs: []string{"get", "list", "watch"},
+			{Group: groupOrphand, Version: "v1alpha1", Resource: "orphans", Verbs: []string{"get", "list", "watch"},
 				Why: "Whoever may see a namespace's jobs may see, and wait for, what is left of them."},
 		}},
 		{Name: "orphand-attest", Calls: []Call{
-			{Group: groupOrphand, Resource: "orphans", Verbs: []string{"attest", "get", "list", "patch", "watch"},
+			{Group: groupOrphand, Version: "v1alpha1", Resource: "orphans", Verbs: []string{"attest", "get", "list", "patch", "watch"},
 				Why: "To vouch that a machine is off is a word that starts jobs again: it is nobody's by default. Bind it to those who can look at the machine."},
 		}},
 	}

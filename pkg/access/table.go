@@ -67,6 +67,8 @@ type Call struct {
 	Feature Feature
 	// Group and Resource are as permissions name them; a subresource is part of the resource.
 	Group, Resource string
+	// Version is the one that orphand's clients ask for.
+	Version string
 	// Name restricts the call to the object of that name; empty for every one.
 	Name  string
 	Verbs []string
@@ -84,58 +86,58 @@ func Calls() []Call {
 	follow := []string{"list", "watch"}
 	get := []string{"get"}
 	return []Call{
-		{Feature: Observe, Group: groupTrainer, Resource: "trainjobs", Verbs: read, Spare: true,
+		{Feature: Observe, Group: groupTrainer, Version: "v1alpha1", Resource: "trainjobs", Verbs: read, Spare: true,
 			Why: "TrainJobs are watched, and read live before one counts as gone; without them no job has a name."},
-		{Feature: Observe, Group: groupTrainer, Resource: "trainingruntimes", Verbs: follow, Spare: true,
+		{Feature: Observe, Group: groupTrainer, Version: "v1alpha1", Resource: "trainingruntimes", Verbs: follow, Spare: true,
 			Why: "Copies of runtimes are remains of a job; without them it may count as cleared too early."},
-		{Feature: Observe, Group: groupJobSet, Resource: "jobsets", Verbs: read, Spare: true,
+		{Feature: Observe, Group: groupJobSet, Version: "v1alpha2", Resource: "jobsets", Verbs: read, Spare: true,
 			Why: "JobSets link pods to their TrainJob and may start new ones; without them nothing is Settled."},
-		{Feature: Observe, Group: groupBatch, Resource: "jobs", Verbs: follow,
+		{Feature: Observe, Group: groupBatch, Version: "v1", Resource: "jobs", Verbs: follow,
 			Why: "Jobs of JobSets may start new pods; without them nothing is Settled."},
-		{Feature: Observe, Resource: "pods", Verbs: read,
+		{Feature: Observe, Version: "v1", Resource: "pods", Verbs: read,
 			Why: "Pods of JobSets are judged; one that leaves the watch without a word is read live."},
-		{Feature: Observe, Resource: "nodes", Verbs: read,
+		{Feature: Observe, Version: "v1", Resource: "nodes", Verbs: read,
 			Why: "Nodes carry the evidence, and are read live before it counts; without them nothing is proven."},
-		{Feature: Observe, Resource: "configmaps", Verbs: get,
+		{Feature: Observe, Version: "v1", Resource: "configmaps", Verbs: get,
 			Why: "Metadata of a job's snapshot and MPI or Flux files, by name, once it is settled; without it the job is never Cleared."},
-		{Feature: Observe, Resource: "secrets", Verbs: get,
+		{Feature: Observe, Version: "v1", Resource: "secrets", Verbs: get,
 			Why: "Metadata of a job's MPI or Flux keys, by name, once it is settled; the content is never asked for. Without it the job is never Cleared."},
-		{Feature: Observe, Resource: "services", Verbs: get,
+		{Feature: Observe, Version: "v1", Resource: "services", Verbs: get,
 			Why: "Metadata of a JobSet's headless Service, by name, once the job is settled; without it the job is never Cleared."},
-		{Feature: Observe, Group: groupScheduling, Resource: "podgroups", Verbs: get, Spare: true,
+		{Feature: Observe, Group: groupScheduling, Version: "v1alpha1", Resource: "podgroups", Verbs: get, Spare: true,
 			Why: "Metadata of the scheduler plugins' PodGroup of a job, by name; without it, where they are installed, the job is never Cleared."},
-		{Feature: Observe, Group: groupVolcano, Resource: "podgroups", Verbs: get, Spare: true,
+		{Feature: Observe, Group: groupVolcano, Version: "v1beta1", Resource: "podgroups", Verbs: get, Spare: true,
 			Why: "Metadata of Volcano's PodGroup of a job, by name; without it, where Volcano is installed, the job is never Cleared."},
 
-		{Feature: Records, Group: groupOrphand, Resource: "orphans", Verbs: []string{"list", "watch", "create", "patch", "delete"},
+		{Feature: Records, Group: groupOrphand, Version: "v1alpha1", Resource: "orphans", Verbs: []string{"list", "watch", "create", "patch", "delete"},
 			Why: "Records are read at the start, written as soon as a deletion is seen, and deleted when they are old; without them a restart forgets."},
-		{Feature: Records, Group: groupOrphand, Resource: "orphans/status", Verbs: []string{"patch"},
+		{Feature: Records, Group: groupOrphand, Version: "v1alpha1", Resource: "orphans/status", Verbs: []string{"patch"},
 			Why: "What a record says of its job is its status, which others wait for."},
 
-		{Feature: Election, Group: groupCoordination, Resource: "leases", Verbs: []string{"create"},
+		{Feature: Election, Group: groupCoordination, Version: "v1", Resource: "leases", Verbs: []string{"create"},
 			Why: "The first replica makes the Lease; Kubernetes cannot restrict this by name."},
-		{Feature: Election, Group: groupCoordination, Resource: "leases", Name: "orphand", Verbs: []string{"get", "list", "watch", "update"},
+		{Feature: Election, Group: groupCoordination, Version: "v1", Resource: "leases", Name: "orphand", Verbs: []string{"get", "list", "watch", "update"},
 			Why: "The leader renews the Lease, and the others watch it so that one takes over at once."},
 
-		{Feature: Enforce, Group: groupReviews, Resource: "selfsubjectaccessreviews", Verbs: []string{"create"}, Implied: true,
+		{Feature: Enforce, Group: groupReviews, Version: "v1", Resource: "selfsubjectaccessreviews", Verbs: []string{"create"}, Implied: true,
 			Why: "Whether it may delete is asked at the start and every few minutes: without all it needs, orphand deletes nothing."},
-		{Feature: Enforce, Group: groupJobSet, Resource: "jobsets", Verbs: []string{"delete"}, Spare: true,
+		{Feature: Enforce, Group: groupJobSet, Version: "v1alpha2", Resource: "jobsets", Verbs: []string{"delete"}, Spare: true,
 			Why: "A JobSet whose TrainJob is gone is deleted under its UID; without this orphand only observes."},
-		{Feature: Enforce, Resource: "pods", Verbs: []string{"delete"},
+		{Feature: Enforce, Version: "v1", Resource: "pods", Verbs: []string{"delete"},
 			Why: "A pod whose Job is gone is deleted under its UID, with its own grace; without this orphand only observes."},
-		{Feature: Enforce, Group: groupBatch, Resource: "jobs", Verbs: []string{"get", "delete"},
+		{Feature: Enforce, Group: groupBatch, Version: "v1", Resource: "jobs", Verbs: []string{"get", "delete"},
 			Why: "A Job whose JobSet is gone is deleted under its UID; it is read live as the owner of pods."},
-		{Feature: Enforce, Group: groupTrainer, Resource: "trainingruntimes", Verbs: []string{"get", "delete"}, Spare: true,
+		{Feature: Enforce, Group: groupTrainer, Version: "v1alpha1", Resource: "trainingruntimes", Verbs: []string{"get", "delete"}, Spare: true,
 			Why: "A job's own copy of a runtime is deleted under its UID once its TrainJob is gone."},
-		{Feature: Enforce, Resource: "configmaps", Verbs: []string{"delete"},
+		{Feature: Enforce, Version: "v1", Resource: "configmaps", Verbs: []string{"delete"},
 			Why: "A snapshot or MPI or Flux file of a TrainJob that is gone is deleted under its UID."},
-		{Feature: Enforce, Resource: "secrets", Verbs: []string{"delete"},
+		{Feature: Enforce, Version: "v1", Resource: "secrets", Verbs: []string{"delete"},
 			Why: "MPI or Flux keys of a TrainJob that is gone are deleted under their UID."},
-		{Feature: Enforce, Resource: "services", Verbs: []string{"delete"},
+		{Feature: Enforce, Version: "v1", Resource: "services", Verbs: []string{"delete"},
 			Why: "The headless Service of a JobSet that is gone is deleted under its UID."},
-		{Feature: Enforce, Group: groupScheduling, Resource: "podgroups", Verbs: []string{"delete"}, Spare: true,
+		{Feature: Enforce, Group: groupScheduling, Version: "v1alpha1", Resource: "podgroups", Verbs: []string{"delete"}, Spare: true,
 			Why: "The scheduler plugins' PodGroup of a TrainJob that is gone is deleted under its UID."},
-		{Feature: Enforce, Group: groupVolcano, Resource: "podgroups", Verbs: []string{"delete"}, Spare: true,
+		{Feature: Enforce, Group: groupVolcano, Version: "v1beta1", Resource: "podgroups", Verbs: []string{"delete"}, Spare: true,
 			Why: "Volcano's PodGroup of a TrainJob that is gone is deleted under its UID."},
 	}
 }

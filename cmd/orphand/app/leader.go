@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/orphand/orphand/pkg/signals"
 )
@@ -28,8 +29,10 @@ type leadership struct {
 
 	mu      sync.Mutex
 	elector *leaderelection.LeaderElector
-	leads   bool
-	leader  string
+	// again calls the present attempt to lead off, so that the next one is made at once.
+	again  context.CancelFunc
+	leads  bool
+	leader string
 }
 
 // The states of LeadershipChanged.
@@ -49,13 +52,14 @@ func newLeadership(options Options, leases coordination.LeasesGetter, sink signa
 
 // run stands for election until ctx ends, again whenever leadership was lost, and gives the Lease back at the end.
 func (l *leadership) run(ctx context.Context) error {
+	lease := &leaseWatch{me: l.me, least: l.options.LeaseDuration, clock: clock.RealClock{}, free: l.retry} // the elector's own clock
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Name: l.options.LeaseName,
-		Lock: &resourcelock.LeaseLock{
+		Lock: watchedLock{watch: lease, Interface: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: l.options.LeaseNS, Name: l.options.LeaseName},
 			Client:     l.leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: l.me},
-		},
+		}},
 		LeaseDuration:   l.options.LeaseDuration,
 		RenewDeadline:   l.options.RenewDeadline,
 		RetryPeriod:     l.options.RetryPeriod,
@@ -78,10 +82,30 @@ func (l *leadership) run(ctx context.Context) error {
 	l.mu.Unlock()
 	// The elector tells at the default level what LeadershipChanged says. Its errors are not subject to levels.
 	ctx = klog.NewContext(ctx, klog.Background().V(1))
+	// The watch outlives the election: it ends when the Lease was given back.
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var watches sync.WaitGroup
+	watches.Go(func() { lease.run(watching, l.leases.Leases(l.options.LeaseNS), l.options.LeaseName) })
+	defer watches.Wait()
+	defer stop()
 	for ctx.Err() == nil {
-		elector.Run(ctx)
+		attempt, again := context.WithCancel(ctx)
+		l.mu.Lock()
+		l.again = again
+		l.mu.Unlock()
+		elector.Run(attempt)
+		again()
 	}
 	return nil
+}
+
+// retry has the Lease tried for now, and not when the elector next would.
+func (l *leadership) retry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leads && !l.elector.IsLeader() && l.again != nil {
+		l.again()
+	}
 }
 
 // started runs in a goroutine of its own and may come after stopped; by then its context has ended.
@@ -114,12 +138,13 @@ func (l *leadership) change(leads bool) {
 		Attrs: []signals.Attr{{Key: "identity", Value: l.me}}})
 }
 
-// Leads says whether this process leads at this moment: a lease that was not renewed in time is lost, whatever the elector
-// has noticed of it yet.
+// Leads says whether this process leads at this moment, whatever the elector has noticed of it yet: it does not when
+// another is known to hold the Lease, or when its own last renewal is as old as the renew deadline. Others wait for the
+// lease duration, which is longer, so that what was begun last is over before the next leader begins.
 func (l *leadership) Leads() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.leads && l.elector.Check(0) == nil
+	return l.leads && l.elector.IsLeader() && l.elector.Check(l.options.RenewDeadline-l.options.LeaseDuration) == nil
 }
 
 // check is a line of /readyz: who leads, never a reason not to be ready.

@@ -12,11 +12,14 @@ import (
 )
 
 // candidate stands for election until the test, or stop, ends it. States it comes to are sent to states.
-func candidate(t *testing.T, client *fake.Clientset) (l *leadership, states chan string, stop func()) {
+func candidate(t *testing.T, client *fake.Clientset, edits ...func(*Options)) (l *leadership, states chan string, stop func()) {
 	t.Helper()
 	options := DefaultOptions()
 	options.LeaseNS = "orphand"
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = 3*time.Second, 2*time.Second, 20*time.Millisecond
+	for _, edit := range edits {
+		edit(&options)
+	}
 	states = make(chan string, 10)
 	l, err := newLeadership(options, client.CoordinationV1(), signals.SinkFunc(func(e signals.Event) { states <- e.State }), func(bool) {})
 	if err != nil {

@@ -11,6 +11,14 @@ const (
 	Account   = "orphand"
 )
 
+// RoleName is the kind and name of the feature's role.
+func RoleName(f Feature) string {
+	if f.Namespaced() {
+		return "Role orphand-" + string(f)
+	}
+	return "ClusterRole orphand-" + string(f)
+}
+
 const header = "# Made from the table in pkg/access by make docs; edits are lost.\n"
 
 // Manifest is the role of a feature and its binding to orphand's service account: cluster-wide, or in orphand's own

@@ -17,6 +17,8 @@ const (
 	ExitRefused = 5
 	// ExitElsewhere says that the job runs in another cluster.
 	ExitElsewhere = 6
+	// ExitIncomplete says that the cluster lacks something that orphand needs.
+	ExitIncomplete = 7
 )
 
 // ExitCode documents one exit code.
@@ -34,6 +36,7 @@ func ExitCodes() []ExitCode {
 		{ExitAlive, "The time is up and something of the job is Alive, or could start."},
 		{ExitRefused, "Something could not be deleted: a permission is missing, the API server refused, or it must not be."},
 		{ExitElsewhere, "The job runs in another cluster: nothing is known of its processes here."},
+		{ExitIncomplete, "`check`: a kind, a version or a permission is missing; the output says which, and what to add."},
 		{ExitUsage, "The command line or the kubeconfig is wrong; one line on standard error names the flag and the cure."},
 	}
 }

@@ -73,6 +73,16 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				t.Fatalf("%d live reads", s.reads)
 			}
 		},
+		"what another machine's kubelet said of a pod is not the word of the one that has the name again": func(t *testing.T) {
+			s := terminating(t)
+			s.wait(10)
+			s.seeNode(s.node("n1", "N1", "m2", "b7"))
+			s.seePod(lost)
+			s.vanish(Deleted)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.wait(100)
+			s.want(Unproven, RemovedUnconfirmed)
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

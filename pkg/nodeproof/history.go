@@ -36,6 +36,8 @@ type Run struct {
 	// IDs are the containers of the pod that were reported while this was its machine. Late are those reported since
 	// the last time the machine was known for certain: they may be another machine's that took over the name.
 	IDs, Late []uint64
+	// Seen is when the machine was first known to be one of the pod's.
+	Seen facts.Instant
 	// Proof is the evidence that accounts for this run; nil while there is none.
 	Proof *Evidence
 }
@@ -186,21 +188,21 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 	}
 	in := nodes.Current(h.Pod.Node)
 	if in != nil {
-		h.mayRunOn(in.Node)
+		h.mayRunOn(in.Node, now)
 	}
 	if n := nodes.Newest(h.Pod.Node); n != nil && (in == nil || n != in.Node) {
-		h.mayRunOn(n)
+		h.mayRunOn(n, now)
 	}
 	if l, ok := nodes.Live(h.Pod.Node); ok && h.Asked.Known() && l.At >= h.Asked {
 		if !h.Anchored.Known() {
 			if l.Node != nil {
-				h.mayRunOn(l.Node)
+				h.mayRunOn(l.Node, now)
 			}
 			h.Anchored = l.At
 		}
 	}
 	if l, ok := nodes.Live(h.Pod.Node); ok && h.LateSeen.Known() && l.At >= h.LateSeen {
-		h.settleLate(l)
+		h.settleLate(l, now)
 	}
 	h.vouch(nodes)
 	if len(h.Runs) == 0 && in == nil {
@@ -222,7 +224,7 @@ func (r *Run) follow(nodes *Nodes) {
 	}
 }
 
-func (h *History) mayRunOn(node *facts.Node) {
+func (h *History) mayRunOn(node *facts.Node, now facts.Instant) {
 	if h.Anchored.Known() {
 		return
 	}
@@ -245,7 +247,7 @@ func (h *History) mayRunOn(node *facts.Node) {
 			return
 		case r.NodeUID == "" && !r.Before && !h.startedBefore(node):
 			// Bound before its Node was seen, and the Node is old enough to be the one.
-			r.Node, r.NodeUID, r.Machine, r.Boot, r.Absent = node.Name, node.UID, m, node.Boot, 0
+			r.Node, r.NodeUID, r.Machine, r.Boot, r.Absent, r.Seen = node.Name, node.UID, m, node.Boot, 0, now
 			return
 		}
 	}
@@ -254,7 +256,7 @@ func (h *History) mayRunOn(node *facts.Node) {
 	} else if len(h.Runs) == 1 && h.Runs[0].NodeUID == "" && !h.Runs[0].Before {
 		h.Runs[0].Before, h.Runs[0].Absent = true, 0
 	}
-	h.Runs = append(h.Runs, Run{Node: node.Name, NodeUID: node.UID, Machine: m, Boot: node.Boot})
+	h.Runs = append(h.Runs, Run{Node: node.Name, NodeUID: node.UID, Machine: m, Boot: node.Boot, Seen: now})
 }
 
 // attribute remembers on which machine the reported containers are: the newest run's, except those that a pod started
@@ -347,54 +349,57 @@ func (h *History) late() bool {
 	return false
 }
 
-// settleLate decides whose the late containers are, by a live read: those of the machine that has the name now. Of a pod that
-// was started before that Node existed, only a container that was started since can be.
-func (h *History) settleLate(l Live) {
+// settleLate decides whose the late containers are, by a live read: those of the machine that has the name now, except what
+// was started before that Node existed.
+func (h *History) settleLate(l Live, now facts.Instant) {
 	if l.Node == nil {
 		return
 	}
+	seen := h.LateSeen
+	h.LateSeen, h.LateStarted = 0, 0
+	var theirs []uint64
 	for i := range h.Runs {
 		r := &h.Runs[i]
-		if len(r.Late) == 0 {
-			continue
-		}
 		late := r.Late
 		r.Late = nil
-		h.LateSeen, h.LateStarted = 0, 0
-		first := &h.Runs[0]
-		if first.Before {
-			late = slices.DeleteFunc(late, func(id uint64) bool {
-				before := h.started(id) < l.Node.Created
-				if before {
-					first.IDs = append(first.IDs, id)
-				}
-				return before
-			})
+		if h.Runs[0].Before {
+			r = &h.Runs[0]
 		}
-		if len(late) > 0 {
-			h.runOn(l.Node).IDs = append(h.runOn(l.Node).IDs, late...)
+		for _, id := range late {
+			switch started, reported := h.started(id); {
+			case reported && !started.Known():
+				h.Runs[i].Late, h.LateSeen = append(h.Runs[i].Late, id), seen // until its state says when
+			case started < l.Node.Created:
+				r.IDs = append(r.IDs, id)
+			default:
+				theirs = append(theirs, id)
+			}
 		}
-		return
+	}
+	if len(theirs) > 0 {
+		r := h.runOn(l.Node, now)
+		r.IDs = append(r.IDs, theirs...)
 	}
 }
 
 // runOn is the run on the node's machine, a new one where there is none yet.
-func (h *History) runOn(node *facts.Node) *Run {
+func (h *History) runOn(node *facts.Node, now facts.Instant) *Run {
 	for i := range h.Runs {
 		if h.Runs[i].Machine == node.MachineID() {
 			return &h.Runs[i]
 		}
 	}
-	h.Runs = append(h.Runs, Run{Node: node.Name, NodeUID: node.UID, Machine: node.MachineID(), Boot: node.Boot})
+	h.Runs = append(h.Runs, Run{Node: node.Name, NodeUID: node.UID, Machine: node.MachineID(), Boot: node.Boot, Seen: now})
 	return &h.Runs[len(h.Runs)-1]
 }
 
-// started is when the container with the ID was started, by its kubelet's clock; unknown when the status does not say.
-func (h *History) started(id uint64) facts.Instant {
+// started is when the container with the ID was started, by its kubelet's clock, unknown when its state does not say; reported
+// says whether the status still names it.
+func (h *History) started(id uint64) (at facts.Instant, reported bool) {
 	for i := range h.Pod.Containers {
 		if c := &h.Pod.Containers[i]; c.HasID && c.ID == id {
-			return c.Started
+			return c.Started, true
 		}
 	}
-	return 0
+	return 0, false
 }

@@ -209,6 +209,9 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 	if n == nil {
 		return e, false
 	}
+	if in := j.nodes.Current(p.Node); in != nil && in.HeldSince > h.ConfirmSeen && r.Seen <= h.ConfirmSeen {
+		return e, false // the machine has the name again, but another one had it when this was said
+	}
 	if n.MachineID() == r.Machine && r.Boot != "" && n.Boot != "" && n.Boot != r.Boot && h.Anchored.Known() {
 		return e, false // nodeRebooted says so, and says it better
 	}

@@ -12,6 +12,8 @@ type Instance struct {
 	Node *facts.Node
 	// Seen is when the instance was first seen; BootSeen when its present boot was.
 	Seen, BootSeen facts.Instant
+	// HeldSince is since when its present machine has had the name; unknown for the first machine that was seen to have it.
+	HeldSince facts.Instant
 	// ReadySince is since when it has been seen Ready without a break; unknown while it is not Ready.
 	ReadySince facts.Instant
 	// TaintSeen is when the out-of-service taint was first seen; unknown while it is not there. TaintStale says that it
@@ -31,6 +33,12 @@ type Live struct {
 	Node *facts.Node
 }
 
+// holder is the machine that had a name last, and when it was last known to.
+type holder struct {
+	machine facts.Machine
+	seen    facts.Instant
+}
+
 // Nodes is the memory of what became of nodes. It is not safe for concurrent use.
 type Nodes struct {
 	// Readable is false while orphand may not read Nodes at all.
@@ -40,6 +48,7 @@ type Nodes struct {
 	byUID    map[types.UID]*Instance
 	machines map[facts.Machine]map[types.UID]*Instance
 	live     map[string]Live
+	holders  map[string]holder
 	attested map[types.UID]Attestation
 }
 
@@ -51,6 +60,7 @@ func NewNodes() *Nodes {
 		byUID:    map[types.UID]*Instance{},
 		machines: map[facts.Machine]map[types.UID]*Instance{},
 		live:     map[string]Live{},
+		holders:  map[string]holder{},
 		attested: map[types.UID]Attestation{},
 	}
 }
@@ -63,6 +73,10 @@ func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
 	in := n.byUID[node.UID]
 	if in == nil {
 		in = &Instance{Node: node, Seen: now, BootSeen: now}
+		if h, known := n.holders[node.Name]; known && h.machine != node.MachineID() {
+			in.HeldSince = now
+		}
+		n.holders[node.Name] = holder{machine: node.MachineID(), seen: now}
 		n.byUID[node.UID] = in
 		n.current[node.Name] = in
 		n.remember(in)
@@ -86,6 +100,10 @@ func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
 	}
 	old := in.Node
 	in.Node = node
+	if old.MachineID() != node.MachineID() {
+		in.HeldSince = now
+		n.holders[node.Name] = holder{machine: node.MachineID(), seen: now}
+	}
 	if old.MachineID() != node.MachineID() || old.Boot != node.Boot {
 		n.forget(old.MachineID(), node.UID)
 		n.remember(in)
@@ -123,6 +141,10 @@ func (n *Nodes) end(in *Instance, now facts.Instant) {
 	}
 	in.Deleted = now
 	in.ReadyAtEnd = in.Node.Ready == facts.ReadyTrue
+	if h, ok := n.holders[in.Node.Name]; ok {
+		h.seen = now
+		n.holders[in.Node.Name] = h
+	}
 	n.forget(in.Node.MachineID(), in.Node.UID)
 	if n.current[in.Node.Name] == in {
 		delete(n.current, in.Node.Name)
@@ -241,6 +263,11 @@ func (n *Nodes) Prune(before facts.Instant, keep func(types.UID) bool) {
 	for name, l := range n.live {
 		if l.At < before {
 			delete(n.live, name)
+		}
+	}
+	for name, h := range n.holders {
+		if n.current[name] == nil && h.seen < before {
+			delete(n.holders, name)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func mayImport() map[string][]string {
 		"pkg/ledger":    {"pkg/facts", "pkg/nodeproof", "pkg/settle", "pkg/signals", "api/v1alpha1"},
 		"pkg/reap":      {"pkg/facts", "pkg/nodeproof", "pkg/signals"},
 		"pkg/settle":    {"pkg/facts", "pkg/informers", "pkg/nodeproof", "pkg/retention", "pkg/signals"},
-		"pkg/sweep":     {"pkg/facts", "pkg/reap", "pkg/retention", "pkg/signals"},
+		"pkg/sweep":     {"pkg/facts", "pkg/informers", "pkg/reap", "pkg/retention", "pkg/signals"},
 		// Everything comes together in the command.
 		"cmd/orphand/app": {"pkg/access", "pkg/facts", "pkg/informers", "pkg/ledger", "pkg/metrics", "pkg/nodeproof", "pkg/queue", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "pkg/sweep", "api/v1alpha1", "internal/replay", "internal/stage"},
 		"cmd/orphand":     {"cmd/orphand/app"},

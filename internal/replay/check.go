@@ -349,11 +349,6 @@ func (c *checker) ordered(l *DeletesClaim, calls []stage.Call) {
 	c.verdict(l.Place, "expect.deletes", false, strings.Join(got, ", "), strings.Join(want, ", ")+" in this order")
 }
 
-// retention is what retention decides of an object. Nothing decides yet.
-func (c *checker) retention(RetentionClaim) (got string, holds bool) {
-	return "no decision: retention does not exist yet", false
-}
-
 // series are the daemon's metrics, when any are claimed.
 func (c *checker) series(claims []MetricClaim) map[string]float64 {
 	if len(claims) == 0 || c.endpoint == nil {

@@ -2,10 +2,13 @@ package replay
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/orphand/orphand/internal/stage"
+	"github.com/orphand/orphand/pkg/retention"
 )
 
 // The modes of `orphand run`.
@@ -20,8 +23,8 @@ type History struct {
 	// Start is the wall time of offset 0.
 	Start time.Time
 	Mode  string
-	// Policy is the retention policy as it is written; nil when there is none.
-	Policy map[string]any
+	// Policy is the retention policy; nil when there is none.
+	Policy *retention.Policy
 	// Cascade has the API collect the dependents of what is deleted.
 	Cascade bool
 	Steps   []Step
@@ -167,14 +170,36 @@ func (r *reader) settings(d *document) error {
 			if err := d.want(t, "policy", "a RetentionPolicy", mapping); err != nil {
 				return err
 			}
-			h.Policy, _ = t.plain().(map[string]any)
-			return nil
+			return r.policy(d, t)
 		}},
 		key{"cascade", func(t *tree) error {
 			h.Cascade = strings.EqualFold(t.scalar, "true")
 			return d.want(t, "cascade", "true or false", boolean)
 		}},
 	)
+}
+
+// policy reads a retention policy, all of whose problems are told at once.
+func (r *reader) policy(d *document, t *tree) error {
+	data, err := json.Marshal(t.plain())
+	if err != nil {
+		return d.malformed(t.line, "policy cannot be read: %v", err)
+	}
+	policy, problems := retention.LoadInline(data)
+	var texts []string
+	for _, p := range problems {
+		p.Line, p.Column = 0, 0 // those of the data, which nobody wrote
+		if p.Warning {
+			r.history.Warnings = append(r.history.Warnings, fmt.Sprintf("%s: policy: %s", d.place(t.line), p))
+			continue
+		}
+		texts = append(texts, p.String())
+	}
+	if policy == nil {
+		return d.malformed(t.line, "policy has %s", strings.Join(texts, "; "))
+	}
+	r.history.Policy = policy
+	return nil
 }
 
 func (r *reader) setFlags(d *document, t *tree) error {

@@ -11,8 +11,10 @@ import (
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/metrics"
 	"github.com/orphand/orphand/pkg/nodeproof"
+	"github.com/orphand/orphand/pkg/retention"
 	"github.com/orphand/orphand/pkg/settle"
 	"github.com/orphand/orphand/pkg/signals"
+	"github.com/orphand/orphand/pkg/sweep"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -24,6 +26,8 @@ type Program struct {
 	Options func(Flags) settle.Options
 	// Further completes what the engine is made from, with what clears away in the mode of the history.
 	Further func(f Flags, mode string, parts stage.Parts, c *settle.Config)
+	// Sweep is what carries a retention policy out, complete but for what the stage has.
+	Sweep func(Flags, string, stage.Parts, *settle.Engine, *retention.Policy) sweep.Config
 	// Vocabulary is that of the metrics.
 	Vocabulary metrics.Vocabulary
 }
@@ -56,6 +60,8 @@ type play struct {
 	stage   *stage.Stage
 	daemon  *stage.Daemon
 	engine  *settle.Engine
+	// sweeper carries the history's retention policy out; nil without one.
+	sweeper *sweep.Sweeper
 	// records outlive every life of the daemon.
 	records *stage.Records
 	result  *Result
@@ -93,7 +99,12 @@ func (p *play) build(parts stage.Parts) stage.Process {
 		r.UnreachableNodes(p.engine.UnreachableNodes)
 		r.Mode(p.history.Mode)
 	}
-	return process
+	if p.history.Policy == nil || p.program.Sweep == nil {
+		return process
+	}
+	sweeping := stage.Sweep(parts, process, p.program.Sweep(p.history.flags, p.history.Mode, parts, p.engine, p.history.Policy))
+	p.sweeper = sweeping.Sweeper
+	return sweeping
 }
 
 // recorder makes the metrics where the history asks for any.
@@ -212,7 +223,7 @@ func (p *play) live(what string) {
 	}
 	if !p.daemon.Running() {
 		p.words = words{}
-		p.engine, p.endpoint = nil, nil
+		p.engine, p.sweeper, p.endpoint = nil, nil, nil
 	}
 }
 
@@ -220,6 +231,9 @@ func (p *play) live(what string) {
 func (p *play) told(e signals.Event) {
 	if e.Finding != "" && e.Phase == signals.Started {
 		p.raised[e.Finding]++
+	}
+	if p.sweeper != nil && (e.Code == signals.PodVerdictChanged || e.Code == signals.JobStateChanged) {
+		p.sweeper.Touch(types.UID(e.UID))
 	}
 	switch key := (facts.JobKey{Namespace: e.Namespace, Name: e.Job, UID: types.UID(e.UID)}); e.Code {
 	case signals.JobStateChanged:

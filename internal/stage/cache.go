@@ -16,6 +16,8 @@ type Watch struct {
 	Selects func(Object) bool
 	// Handlers makes what the watch tells.
 	Handlers func(informers.Observer) cache.ResourceEventHandler
+	// Read makes the records that it tells of; nil for those of every other watch of the kind.
+	Read func(Object) facts.Record
 }
 
 // Watches lists what the daemon watches of itself, with its selectors.
@@ -60,6 +62,14 @@ type watcher struct {
 	attempt   int
 	failures  int
 	stopped   bool
+}
+
+// record is what the watch tells of a state of an object.
+func (w *watcher) record(v *version) facts.Record {
+	if w.kind.Read != nil {
+		return w.kind.Read(v.object)
+	}
+	return v.record
 }
 
 func (w *watcher) selects(o Object) bool { return w.kind.Selects == nil || w.kind.Selects(o) }
@@ -138,7 +148,7 @@ func (w *watcher) replace() {
 	list := w.api.showing(w.kind.Kind, w.selects)
 	now := make(map[key]facts.Record, len(list))
 	for _, v := range list {
-		now[keyOf(v.object)] = v.record
+		now[keyOf(v.object)] = w.record(v)
 	}
 	before := w.store
 	w.store = now
@@ -151,9 +161,9 @@ func (w *watcher) replace() {
 	initial := !w.status.Synced
 	for _, v := range list {
 		if old, there := before[keyOf(v.object)]; there {
-			w.handler.OnUpdate(old, v.record)
+			w.handler.OnUpdate(old, w.record(v))
 		} else {
-			w.handler.OnAdd(v.record, initial)
+			w.handler.OnAdd(w.record(v), initial)
 		}
 	}
 	w.status.Synced = true
@@ -168,7 +178,7 @@ func (w *watcher) changed(before, next, final *version) {
 	was := before != nil && w.selects(before.object)
 	if next == nil {
 		if was || before == nil && w.selects(final.object) {
-			w.gone(final.record)
+			w.gone(w.record(final))
 		}
 		return
 	}
@@ -176,15 +186,15 @@ func (w *watcher) changed(before, next, final *version) {
 	case is:
 		k := keyOf(next.object)
 		old, there := w.store[k]
-		w.store[k] = next.record
+		w.store[k] = w.record(next)
 		if there {
-			w.handler.OnUpdate(old, next.record)
+			w.handler.OnUpdate(old, w.record(next))
 		} else {
-			w.handler.OnAdd(next.record, false)
+			w.handler.OnAdd(w.record(next), false)
 		}
 	case was:
 		// It no longer matches: the server says DELETED, with the state that matched last.
-		w.gone(before.record)
+		w.gone(w.record(before))
 	}
 }
 

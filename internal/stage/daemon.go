@@ -76,6 +76,8 @@ type run struct {
 	process Process
 	queue   *Queue[facts.JobKey]
 	watches []*watcher
+	// further are those that the process asks for.
+	further []*watcher
 	stopped bool
 	// working says that every kind was usable once; until then nothing is decided.
 	working  bool
@@ -173,6 +175,16 @@ func (d *Daemon) Start() {
 		r.watches = append(r.watches, w)
 		s.API.watches = append(s.API.watches, w)
 	}
+	if p, ok := r.process.(interface{ Watches() []Watch }); ok {
+		for _, k := range p.Watches() {
+			// Nothing waits for these: what is not known through them is not decided.
+			w := &watcher{kind: k, api: s.API, handler: k.Handlers(r.process), tell: func(informers.Status) {},
+				status: informers.Status{Kind: k.Kind.Kind, State: informers.Syncing, Since: s.Loop.Now()}}
+			r.further = append(r.further, w)
+			s.API.watches = append(s.API.watches, w)
+			w.connect()
+		}
+	}
 	order := slices.Clone(r.watches)
 	if d.config.Order != nil {
 		d.config.Order(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
@@ -194,7 +206,7 @@ func (d *Daemon) Stop() {
 	if p, ok := r.process.(interface{ End() }); ok {
 		p.End()
 	}
-	for _, w := range r.watches {
+	for _, w := range slices.Concat(r.watches, r.further) {
 		w.stopped, w.connected = true, false
 	}
 	api := d.stage.API
@@ -212,7 +224,7 @@ func (d *Daemon) Relist() {
 	if d.run == nil {
 		return
 	}
-	for _, w := range d.run.watches {
+	for _, w := range slices.Concat(d.run.further, d.run.watches) {
 		w.connect()
 	}
 }

@@ -21,6 +21,10 @@ type Recorder struct {
 	deletes          closed[pair, prometheus.Counter]
 	removed          closed[pair, prometheus.Counter]
 	refusals         closed[string, prometheus.Counter]
+	decisions        closed[Decision, prometheus.Gauge]
+	lateness         prometheus.Histogram
+	policyRefused    prometheus.Gauge
+	policyLoads      closed[string, prometheus.Counter]
 	nodesReadable    prometheus.Gauge
 	leader           prometheus.Gauge
 	panics           prometheus.Counter
@@ -109,6 +113,15 @@ func New(registerer prometheus.Registerer, build Build, words Vocabulary) (*Reco
 	})
 	refusals := counterVec("orphand_refusals_total", "Decisions not to delete what is left of a job, once for each object and reason.", "reason")
 	r.refusals = newClosed(refused, words.Refusals, func(w string) prometheus.Counter { return refusals.WithLabelValues(w) })
+
+	decisions := gaugeVec("orphand_retention_objects", "Objects and pods that the retention policy looks at, by what it says of them now.", "decision", "reason")
+	r.decisions = newClosed(refused, words.Decisions, func(d Decision) prometheus.Gauge { return decisions.WithLabelValues(d.Verb, d.Reason) })
+	r.lateness = histogram("orphand_retention_lateness_seconds",
+		"Time from when an object was due, and could be known to be, to its DELETE. Backlogs are left out.",
+		.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
+	r.policyRefused = gauge("orphand_retention_policy_refused", "1 while the retention policy's file cannot be read or has mistakes. The last good one stays in force.")
+	loads := counterVec("orphand_retention_policy_loads_total", "Attempts to load a retention policy that had changed.", "outcome")
+	r.policyLoads = newClosed(refused, []string{"loaded", "refused"}, func(o string) prometheus.Counter { return loads.WithLabelValues(o) })
 
 	r.nodesReadable = gauge("orphand_nodes_readable", "1 while Nodes may be read. At 0 nothing can be proven.")
 	r.leader = gauge("orphand_leader", "1 while this replica leads.")
@@ -220,6 +233,29 @@ func (r *Recorder) Removed(kind, cause string) {
 
 // Refused counts a decision not to delete an object.
 func (r *Recorder) Refused(reason string) { r.refusals.on(reason, prometheus.Counter.Inc) }
+
+// Retention moves one object from one decision to another; "" as verb stands for not looked at.
+func (r *Recorder) Retention(fromVerb, fromReason, toVerb, toReason string) {
+	if fromVerb != "" {
+		r.decisions.on(Decision{fromVerb, fromReason}, prometheus.Gauge.Dec)
+	}
+	if toVerb != "" {
+		r.decisions.on(Decision{toVerb, toReason}, prometheus.Gauge.Inc)
+	}
+}
+
+// RetentionLateness records how late an object was deleted.
+func (r *Recorder) RetentionLateness(d time.Duration) { r.lateness.Observe(max(d, 0).Seconds()) }
+
+// Policy records whether the retention policy that is there now could be loaded.
+func (r *Recorder) Policy(loaded bool) {
+	outcome := "refused"
+	if loaded {
+		outcome = "loaded"
+	}
+	r.policyLoads.on(outcome, prometheus.Counter.Inc)
+	r.policyRefused.Set(bit(!loaded))
+}
 
 // NodesReadable records whether Nodes may be read.
 func (r *Recorder) NodesReadable(readable bool) { r.nodesReadable.Set(bit(readable)) }

@@ -15,11 +15,18 @@ type Vocabulary struct {
 	// DeletedKinds are the kinds of which objects are deleted, DeleteOutcomes the answers, DeleteCauses what for, and
 	// Refusals why not.
 	DeletedKinds, DeleteOutcomes, DeleteCauses, Refusals []string
+	// Decisions are the verbs of retention, each with its reasons.
+	Decisions []Decision
 }
 
 // VerdictReason is one verdict with one reason that it can have.
 type VerdictReason struct {
 	Verdict, Reason string
+}
+
+// Decision is one verb of retention with one reason that it can have.
+type Decision struct {
+	Verb, Reason string
 }
 
 // Build identifies the running binary.

@@ -49,6 +49,15 @@ const (
 	MirrorPod          Reason = "mirror pod"
 )
 
+// Verb is the verb that the reason stands behind.
+func (r Reason) Verb() Verb {
+	switch r {
+	case OwnedByLive, ControlledByCron, InvalidOwner, ExternallyManaged, Excluded, RemoteCopy, Recreated, AlreadyTerminating, MirrorPod:
+		return Skip
+	}
+	return Keep
+}
+
 // Reasons lists every reason, for counting: the set is closed.
 func Reasons() []Reason {
 	return []Reason{NoRule, NoTTL, NotFinished, Suspended, NoFinishTime, RunningPods, PodsUnknown, PodLogTime, OwnerUnknown, OwnerNotFinished,

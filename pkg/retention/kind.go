@@ -56,6 +56,17 @@ func (k *Kind) Resources() []schema.GroupVersionResource {
 	return list
 }
 
+// PodSelector names what pods of the kind are found by: PodLabel, or OwnerSelector and the kind where it has none.
+func (k *Kind) PodSelector() string {
+	if k.PodLabel != "" {
+		return k.PodLabel
+	}
+	return OwnerSelector + k.GroupResource()
+}
+
+// OwnerSelector begins the selector of pods that only their owner reference tells.
+const OwnerSelector = "owner:"
+
 // named says whether a rule's word means this kind.
 func (k *Kind) named(word string) bool {
 	return word == k.Name || strings.EqualFold(word, k.GroupResource())

@@ -80,8 +80,8 @@ type Config struct {
 	Queue   Queue
 	Deleter Deleter
 	Brakes  Brakes
-	// MayDelete is the reason why nothing is deleted at all, "" for none.
-	MayDelete func() reap.Reason
+	// MayDelete is the reason why nothing is deleted in a namespace, "" for none.
+	MayDelete func(namespace string) reap.Reason
 	Sink      signals.Sink
 	// Recorder counts; nil for nobody.
 	Recorder Recorder

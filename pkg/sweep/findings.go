@@ -108,10 +108,9 @@ func (s *Sweeper) logsLost(p *pod) {
 	if p.deleted.Known() || p.said.Verb != retention.Delete || p.said.Source != retention.FromPodEnd || p.said.Due <= s.now() {
 		return
 	}
-	for uid := range s.named[p.label] {
-		if e := s.objects[uid]; e != nil && p.of(e.o) && !e.o.Terminating() && !e.raised[signals.LogsLostEarly] {
+	if job := s.jobOf(p); job != nil {
+		if e := s.objects[job.UID]; !job.Terminating() && !e.raised[signals.LogsLostEarly] {
 			s.raise(e, signals.LogsLostEarly, fmt.Sprintf("pod %s was removed by someone else before %s, until when its logs were to be kept", p.Name, p.said.Due.Time().Format(time.RFC3339)))
-			return
 		}
 	}
 }
@@ -157,7 +156,7 @@ func (s *Sweeper) timeNotice(e *entry, d retention.Decision, now facts.Instant) 
 		s.c.Queue.AddAfter(Key{UID: e.o.UID}, at.Sub(now))
 		return
 	}
-	if s.c.MayDelete() != "" {
+	if s.c.MayDelete(e.o.Namespace) != "" {
 		return
 	}
 	e.noticed = true

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -62,10 +63,10 @@ type entry struct {
 	backlog bool
 }
 
-// pod is one pod of an object, by its label.
+// pod is one pod of an object, with the labels by which watches selected it.
 type pod struct {
 	*facts.Pod
-	label    label
+	labels   []label
 	said     retention.Decision
 	queued   bool
 	released bool
@@ -92,7 +93,7 @@ func New(c Config) *Sweeper {
 		c.Sink = signals.Discard{}
 	}
 	if c.MayDelete == nil {
-		c.MayDelete = func() reap.Reason { return "" }
+		c.MayDelete = func(string) reap.Reason { return "" }
 	}
 	s := &Sweeper{c: c, policy: c.Policy, objects: map[types.UID]*entry{}, pods: map[types.UID]*pod{}, ofName: map[label]map[types.UID]*pod{}, named: map[label]map[types.UID]bool{},
 		ofOwner: map[types.UID]map[types.UID]bool{}, groups: map[string]map[types.UID]*entry{}, blind: map[string]bool{}, warned: map[warning]bool{}, saidBraked: map[string]facts.Instant{}}
@@ -155,7 +156,7 @@ func (s *Sweeper) SetBlind(podLabel string, blind bool) {
 	}
 	s.blind[podLabel] = blind
 	for uid, e := range s.objects {
-		if e.o.Of.PodLabel == podLabel {
+		if e.o.Of.PodSelector() == podLabel {
 			s.c.Queue.Add(Key{UID: uid})
 		}
 	}
@@ -269,7 +270,7 @@ func (s *Sweeper) drop(e *entry) {
 }
 
 // podsOf is the label that the pods of an object have.
-func podsOf(o *retention.Object) label { return label{o.Of.PodLabel, o.Namespace, o.Name} }
+func podsOf(o *retention.Object) label { return label{o.Of.PodSelector(), o.Namespace, o.Name} }
 
 // Dropped forgets every object of a kind that is no longer watched, without taking them for gone.
 func (s *Sweeper) Dropped(k *retention.Kind) {
@@ -284,18 +285,22 @@ func (s *Sweeper) Dropped(k *retention.Kind) {
 	}
 }
 
-// PodSeen takes note of a pod's present state; key is the label by which it was selected, value the label's value.
+// PodSeen takes note of a pod's present state; key is the label by which a watch selects it, value the label's value.
+// Several watches may select one pod.
 func (s *Sweeper) PodSeen(key, value string, f *facts.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pods[f.UID]
 	if p == nil {
-		p = &pod{label: label{key, f.Namespace, value}, known: s.now()}
+		p = &pod{known: s.now()}
 		s.pods[f.UID] = p
-		if s.ofName[p.label] == nil {
-			s.ofName[p.label] = map[types.UID]*pod{}
+	}
+	if l := (label{key, f.Namespace, value}); !slices.Contains(p.labels, l) {
+		p.labels = append(p.labels, l)
+		if s.ofName[l] == nil {
+			s.ofName[l] = map[types.UID]*pod{}
 		}
-		s.ofName[p.label][f.UID] = p
+		s.ofName[l][f.UID] = p
 	}
 	p.Pod = f
 	s.touchJobs(p)
@@ -327,27 +332,21 @@ func (s *Sweeper) forgetPod(uid types.UID) {
 	s.touchJobs(p)
 	s.count(p.said, retention.Decision{})
 	delete(s.pods, uid)
-	delete(s.ofName[p.label], uid)
-	if len(s.ofName[p.label]) == 0 {
-		delete(s.ofName, p.label)
+	for _, l := range p.labels {
+		delete(s.ofName[l], uid)
+		if len(s.ofName[l]) == 0 {
+			delete(s.ofName, l)
+		}
 	}
 }
 
 // touchJobs has the objects that the pod may be of looked at again.
 func (s *Sweeper) touchJobs(p *pod) {
-	if uid := p.jobSetOrOwner(); uid != "" && s.objects[uid] != nil {
-		s.c.Queue.Add(Key{UID: uid})
+	for _, l := range p.labels {
+		for uid := range s.named[l] {
+			s.c.Queue.Add(Key{UID: uid})
+		}
 	}
-	for uid := range s.named[p.label] {
-		s.c.Queue.Add(Key{UID: uid})
-	}
-}
-
-func (p *pod) jobSetOrOwner() types.UID {
-	if p.JobSetUID != "" {
-		return p.JobSetUID
-	}
-	return p.Owner.UID
 }
 
 func (s *Sweeper) touchPods(e *entry) {

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/reap"
@@ -13,7 +14,7 @@ import (
 func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
 	s.mu.Lock()
 	p, d, job := s.judgePod(uid)
-	if p == nil || !d.Acts(s.now()) || p.deleted.Known() || !s.allowed(&p.refused) {
+	if p == nil || !d.Acts(s.now()) || p.deleted.Known() || !s.allowed(p.Namespace, &p.refused) {
 		s.mu.Unlock()
 		return nil
 	}
@@ -67,6 +68,9 @@ func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
 		return err
 	}
 	answer, err := s.c.Deleter.Send(ctx, order.AtVersion(now.ResourceVersion), reap.CauseRetention)
+	if errors.Is(err, reap.ErrNotLeading) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -118,16 +122,15 @@ func (s *Sweeper) notePod(p *pod, d retention.Decision) {
 // jobOf is the object that the pod is of: the one at the root where there are several, such as a JobSet and its TrainJob.
 func (s *Sweeper) jobOf(p *pod) *retention.Object {
 	var found *entry
-	for uid := range s.named[p.label] {
-		e := s.objects[uid]
-		if e == nil || !p.of(e.o) {
-			continue
-		}
-		if e.o.Of.Kind == facts.KindTrainJob && !s.ofTrainJob(p, e.o) {
-			continue
-		}
-		if found == nil || s.objects[found.o.Owner.UID] == e {
-			found = e
+	for _, l := range p.labels {
+		for uid := range s.named[l] {
+			e := s.objects[uid]
+			if e == nil || !p.of(e.o) || e.o.Of.Kind == facts.KindTrainJob && !s.ofTrainJob(p, e.o) {
+				continue
+			}
+			if found == nil || e.o.Of.Kind == facts.KindTrainJob || e.o.Of.Kind == facts.KindJobSet && found.o.Of.Kind == facts.KindJob {
+				found = e
+			}
 		}
 	}
 	if found == nil {

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -43,7 +44,7 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 	}
 	s.mu.Lock()
 	e, d := s.judge(uid)
-	if e == nil || !d.Acts(s.now()) || !s.allowed(&e.refused) {
+	if e == nil || !d.Acts(s.now()) || !s.allowed(e.o.Namespace, &e.refused) {
 		s.mu.Unlock()
 		return nil
 	}
@@ -91,7 +92,7 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 	}
 	s.replace(e, s.policy.Read(o.Of, u))
 	e, d = s.judge(uid)
-	if !d.Acts(s.now()) || !s.allowed(&e.refused) {
+	if !d.Acts(s.now()) || !s.allowed(e.o.Namespace, &e.refused) {
 		s.mu.Unlock()
 		return nil
 	}
@@ -100,12 +101,9 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 	return s.delete(ctx, o, d, u)
 }
 
-// allowed says whether this process may delete at all, and counts it once for each object when not.
-func (s *Sweeper) allowed(refused *reap.Reason) bool {
-	if !s.begun {
-		return false
-	}
-	reason := s.c.MayDelete()
+// allowed says whether this process may delete in a namespace, and counts it once for each object when not.
+func (s *Sweeper) allowed(namespace string, refused *reap.Reason) bool {
+	reason := s.c.MayDelete(namespace)
 	if reason != "" && reason != *refused {
 		s.c.Recorder.Refused(string(reason))
 	}
@@ -130,6 +128,9 @@ func (s *Sweeper) delete(ctx context.Context, o *retention.Object, d retention.D
 		return err
 	}
 	answer, err := s.c.Deleter.Send(ctx, order.AtVersion(o.ResourceVersion), reap.CauseRetention)
+	if errors.Is(err, reap.ErrNotLeading) {
+		return nil // Again comes when that changes
+	}
 	if err != nil {
 		return err
 	}
@@ -212,8 +213,8 @@ func (s *Sweeper) podsOf(o *retention.Object) ([]retention.Pod, bool) {
 		}
 		return s.c.Pods.PodsOf(facts.JobKey{Namespace: o.Namespace, Name: o.Name, UID: o.UID})
 	}
-	if o.Of.PodLabel == "" || s.blind[o.Of.PodLabel] {
-		return nil, o.Of.PodLabel == ""
+	if s.blind[o.Of.PodSelector()] {
+		return nil, false
 	}
 	var list []retention.Pod
 	for _, p := range s.ofName[podsOf(o)] {

@@ -87,8 +87,8 @@ func newDaemon(c config) (*daemon, error) {
 	}
 	writes := &reap.Kube{Core: api.Kube, Dynamic: api.Dynamic, Metadata: api.Metadata}
 	d.mode = newMode(c.options, writes, c.clock, d.sink, d.recorder.Mode)
-	enforcer := c.options.enforcer(enforcement{api: writes, clock: c.clock, sink: d.sink, recorder: d.recorder, mode: d.mode.enforced, leads: d.leads})
-	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder, d.leads, enforcer); err != nil {
+	force := c.options.enforcement(enforcement{api: writes, clock: c.clock, sink: d.sink, recorder: d.recorder, mode: d.mode.enforced, leads: d.leads})
+	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder, d.leads, c.options.enforcer(force)); err != nil {
 		return nil, err
 	}
 	d.mode.changed = d.follower.engine.OfferAll

@@ -50,21 +50,31 @@ type enforcement struct {
 	mode func(namespace string) (reap.Reason, bool)
 	// leads says whether this process may write, at the moment when it is asked.
 	leads func() bool
+	// deleter and brakes are one for everything that deletes.
+	deleter *reap.Deleter
+	brakes  *reap.Brakes
 }
 
-// enforcer is what the flags ask of deleting, live or on a replayed history.
-func (o *Options) enforcer(e enforcement) *reap.Enforcer {
-	copies, _ := o.runtimeCopies()
+// enforcement completes e with what sends deletes and what holds them back.
+func (o *Options) enforcement(e enforcement) enforcement {
 	gate := func() error {
 		if !e.leads() {
 			return reap.ErrNotLeading
 		}
 		return nil
 	}
+	e.deleter = reap.NewDeleter(e.api, e.clock, gate, e.recorder)
+	e.brakes = reap.NewBrakes(reap.BrakeOptions{MaxPerMinute: o.MaxDeletesPerMinute, MaxUnreachable: o.MaxUnreachable, Calm: o.Calm})
+	return e
+}
+
+// enforcer is what the flags ask of deleting, live or on a replayed history.
+func (o *Options) enforcer(e enforcement) *reap.Enforcer {
+	copies, _ := o.runtimeCopies()
 	return reap.NewEnforcer(reap.EnforcerConfig{
 		API: e.api, Clock: e.clock, Sink: e.sink, Recorder: e.recorder, Mode: e.mode, Leads: e.leads,
-		Deleter:       reap.NewDeleter(e.api, e.clock, gate, e.recorder),
-		Brakes:        reap.NewBrakes(reap.BrakeOptions{MaxPerMinute: o.MaxDeletesPerMinute, MaxUnreachable: o.MaxUnreachable, Calm: o.Calm}),
+		Deleter:       e.deleter,
+		Brakes:        e.brakes,
 		Namespaces:    o.cleans,
 		RuntimeCopies: copies,
 		DryRun:        o.DryRun,

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/orphand/orphand/pkg/nodeproof"
+	"github.com/orphand/orphand/pkg/retention"
 	"github.com/orphand/orphand/pkg/settle"
 )
 
@@ -35,6 +36,10 @@ type Options struct {
 	Calm                time.Duration
 	Namespaces          []string
 	ExcludeNamespaces   []string
+
+	// RetentionPolicy is a file; empty for none.
+	RetentionPolicy string
+	MaxSharePerHour float64
 
 	KubeAPIQPS   float32
 	KubeAPIBurst int
@@ -61,6 +66,7 @@ func DefaultOptions() Options {
 		RuntimeCopyGrace:       10 * time.Minute,
 		MaxDeletesPerMinute:    600,
 		MaxUnreachable:         0.3,
+		MaxSharePerHour:        retention.DefaultShare().PerHour,
 		Calm:                   5 * time.Minute,
 		KubeAPIQPS:             50,
 		KubeAPIBurst:           100,
@@ -92,6 +98,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.Calm, "calm", o.Calm, "how long the share must have been within --max-unreachable again before anything is deleted")
 	flags.StringSliceVar(&o.Namespaces, "namespaces", o.Namespaces, "namespaces in which to delete; every one by default")
 	flags.StringSliceVar(&o.ExcludeNamespaces, "exclude-namespaces", o.ExcludeNamespaces, "namespaces in which nothing is ever deleted")
+
+	flags.StringVar(&o.RetentionPolicy, "retention-policy", o.RetentionPolicy, "file with the retention policy for finished jobs; it is read again when it changes")
+	flags.Float64Var(&o.MaxSharePerHour, "max-share-per-hour", o.MaxSharePerHour, "share of a kind's objects, from 0 to 1, that may go within an hour of those that were due before the retention policy came; 100 may in any case")
 
 	flags.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "requests per second to the Kubernetes API, over time; 0 leaves it to the server's own fairness")
 	flags.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "requests to the Kubernetes API in a burst")
@@ -149,6 +158,9 @@ func (o *Options) Validate() []string {
 	}
 	if o.MaxDeletesPerMinute < 0 {
 		problem("max-deletes-per-minute", "%d: use 0 or more", o.MaxDeletesPerMinute)
+	}
+	if !(o.MaxSharePerHour >= 0 && o.MaxSharePerHour <= 1) {
+		problem("max-share-per-hour", "%v: use a share from 0 to 1", o.MaxSharePerHour)
 	}
 	if !(o.MaxUnreachable >= 0 && o.MaxUnreachable <= 1) {
 		problem("max-unreachable", "%v: use a share from 0 to 1", o.MaxUnreachable)

@@ -13,7 +13,9 @@ import (
 	"github.com/orphand/orphand/internal/replay"
 	"github.com/orphand/orphand/internal/stage"
 	"github.com/orphand/orphand/pkg/reap"
+	"github.com/orphand/orphand/pkg/retention"
 	"github.com/orphand/orphand/pkg/settle"
+	"github.com/orphand/orphand/pkg/sweep"
 )
 
 func newReplayCommand(streams Streams) *cobra.Command {
@@ -122,18 +124,31 @@ func replayProgram() replay.Program {
 		Flags:      func() replay.Flags { return newReplayFlags() },
 		Options:    func(f replay.Flags) settle.Options { return f.(*replayFlags).options.engine() },
 		Further:    clearAway,
+		Sweep:      sweepAway,
 		Vocabulary: vocabulary(),
 	}
 }
 
 // clearAway gives the engine of a history what deletes in the history's mode.
 func clearAway(f replay.Flags, mode string, parts stage.Parts, c *settle.Config) {
-	options := f.(*replayFlags).options
+	flags := f.(*replayFlags)
+	c.IsRuntimeCopy = flags.options.isRuntimeCopy()
+	flags.force = flags.options.enforcement(played(flags.options, mode, parts))
+	c.Reaper = flags.options.enforcer(flags.force)
+}
+
+// sweepAway carries a history's retention policy out, by the same deleter and under the same brakes.
+func sweepAway(f replay.Flags, _ string, _ stage.Parts, engine *settle.Engine, policy *retention.Policy) sweep.Config {
+	flags := f.(*replayFlags)
+	return flags.options.sweep(flags.force, engine, policy)
+}
+
+// played is what deletes on a history.
+func played(options Options, mode string, parts stage.Parts) enforcement {
 	enforces := mode == modeEnforce || options.Mode == modeEnforce
 	api := parts.API.Client()
 	recorder, _ := parts.Recorder.(reap.Recorder)
-	c.IsRuntimeCopy = options.isRuntimeCopy()
-	c.Reaper = options.enforcer(enforcement{
+	return enforcement{
 		api: api, clock: parts.Clock, sink: parts.Sink, recorder: recorder, leads: parts.Leads,
 		mode: func(namespace string) (reap.Reason, bool) {
 			if !enforces {
@@ -146,7 +161,7 @@ func clearAway(f replay.Flags, mode string, parts stage.Parts, c *settle.Config)
 			}
 			return "", true
 		},
-	})
+	}
 }
 
 // replayFlags are the flags of `orphand run` as a history sets them. Those that say where the cluster is, or how a process
@@ -154,6 +169,8 @@ func clearAway(f replay.Flags, mode string, parts stage.Parts, c *settle.Config)
 type replayFlags struct {
 	options Options
 	set     *pflag.FlagSet
+	// force is what deletes, in the present life of the daemon.
+	force enforcement
 }
 
 func newReplayFlags() *replayFlags {

@@ -1,12 +1,15 @@
 package app
 
 import (
+	"slices"
+
 	"github.com/orphand/orphand/api/v1alpha1"
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/metrics"
 	"github.com/orphand/orphand/pkg/nodeproof"
 	"github.com/orphand/orphand/pkg/reap"
+	"github.com/orphand/orphand/pkg/retention"
 	"github.com/orphand/orphand/pkg/settle"
 	"github.com/orphand/orphand/pkg/signals"
 )
@@ -26,6 +29,15 @@ func vocabulary() metrics.Vocabulary {
 		Modes:        []string{modeObserve, modeEnforce},
 	}
 	words.DeletedKinds = reap.KindNames()
+	for _, kind := range retention.Kinds() {
+		if !slices.Contains(words.DeletedKinds, kind.Kind) {
+			words.DeletedKinds = append(words.DeletedKinds, kind.Kind)
+		}
+	}
+	words.Decisions = append(words.Decisions, metrics.Decision{Verb: string(retention.Delete)})
+	for _, reason := range retention.Reasons() {
+		words.Decisions = append(words.Decisions, metrics.Decision{Verb: string(reason.Verb()), Reason: string(reason)})
+	}
 	for _, outcome := range reap.Outcomes() {
 		words.DeleteOutcomes = append(words.DeleteOutcomes, string(outcome))
 	}

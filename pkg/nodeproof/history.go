@@ -366,10 +366,10 @@ func (h *History) settleLate(l Live, now facts.Instant) {
 			r = &h.Runs[0]
 		}
 		for _, id := range late {
-			switch started, reported := h.started(id); {
-			case reported && !started.Known():
-				h.Runs[i].Late, h.LateSeen = append(h.Runs[i].Late, id), seen // until its state says when
-			case started < l.Node.Created:
+			switch c := h.container(id); {
+			case c != nil && c.State == facts.Waiting:
+				h.Runs[i].Late, h.LateSeen = append(h.Runs[i].Late, id), seen // until its state says when it was started
+			case c == nil || c.Started.Known() && c.Started < l.Node.Created:
 				r.IDs = append(r.IDs, id)
 			default:
 				theirs = append(theirs, id)
@@ -393,13 +393,12 @@ func (h *History) runOn(node *facts.Node, now facts.Instant) *Run {
 	return &h.Runs[len(h.Runs)-1]
 }
 
-// started is when the container with the ID was started, by its kubelet's clock, unknown when its state does not say; reported
-// says whether the status still names it.
-func (h *History) started(id uint64) (at facts.Instant, reported bool) {
+// container finds a container in the pod's status by its ID.
+func (h *History) container(id uint64) *facts.Container {
 	for i := range h.Pod.Containers {
 		if c := &h.Pod.Containers[i]; c.HasID && c.ID == id {
-			return c.Started, true
+			return c
 		}
 	}
-	return 0, false
+	return nil
 }

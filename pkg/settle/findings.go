@@ -250,7 +250,9 @@ func (e *Engine) podFindings(p *pod, now facts.Instant) {
 	if r, ok := p.rank(); ok {
 		j.touched[r] = true
 	}
-	if p.forced && h.Removal == nodeproof.Deleted && f.Bound() && !(gone && h.Proof.Reason == nodeproof.KubeletConfirmed) {
+	// While Nodes may not be read nobody can tell whether the kubelet that confirmed was the pod's own.
+	told := p.said.Reason != nodeproof.NodesUnreadable
+	if p.forced && told && h.Removal == nodeproof.Deleted && f.Bound() && !(gone && h.Proof.Reason == nodeproof.KubeletConfirmed) {
 		e.raise(j, signals.ForcedRemoval, uid, "the object of "+f.Ref().String()+" was removed"+removedBy(f)+" without its kubelet's confirmation", onPod(p))
 		p.forced = false
 	}

@@ -142,7 +142,10 @@ func (d *document) culprit(t *tree, path string, err error) int {
 func cause(err error) string {
 	if m := wrongType.FindStringSubmatch(err.Error()); m != nil {
 		expected := m[3]
+		scalar := m[1] == "bool" || strings.HasPrefix(m[1], "number")
 		switch {
+		case strings.Contains(expected, ".") && scalar: // a string type of its own, such as a condition's status
+			expected = "text (in quotes where it looks like something else)"
 		case strings.HasPrefix(expected, "map["), strings.Contains(expected, "."):
 			expected = "a mapping"
 		case strings.HasPrefix(expected, "[]"):

@@ -53,7 +53,7 @@ line and document.`,
 
 // replayAll plays every file, whatever becomes of the others, and fails with the gravest of what it met.
 func replayAll(streams Streams, input io.Reader, output string, files []string) error {
-	program := replayProgram()
+	program := ReplayProgram()
 	checked, failed, malformed := 0, 0, 0
 	for i, file := range files {
 		history, err := readHistory(program, input, file)
@@ -118,8 +118,8 @@ func readHistory(program replay.Program, input io.Reader, file string) (*replay.
 	return replay.Read(file, data, program.Flags())
 }
 
-// replayProgram is `orphand run` for histories: its flags, its rules, its metrics.
-func replayProgram() replay.Program {
+// ReplayProgram is `orphand run` for histories: its flags, its rules, its metrics.
+func ReplayProgram() replay.Program {
 	return replay.Program{
 		Flags:      func() replay.Flags { return newReplayFlags() },
 		Options:    func(f replay.Flags) settle.Options { return f.(*replayFlags).options.engine() },

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"slices"
 
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/informers"
@@ -27,23 +28,28 @@ func read[R any](l live, k Kind, namespace, name string) (*R, error) {
 			found = any(v.record).(*R)
 		}
 	}
-	if l.count != nil {
-		switch {
-		case err == nil && found != nil:
-			l.count(k.Kind, informers.OutcomeFound)
-		case err == nil, apierrors.IsNotFound(err):
-			l.count(k.Kind, informers.OutcomeAbsent)
-		case apierrors.IsForbidden(err):
-			l.count(k.Kind, informers.OutcomeForbidden)
-		default:
-			l.count(k.Kind, informers.OutcomeFailed)
-		}
-	}
+	l.counted(k, found != nil, err)
 	l.api.wait("get", k, namespace, name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	return found, err
+}
+
+func (l live) counted(k Kind, found bool, err error) {
+	if l.count == nil {
+		return
+	}
+	switch {
+	case err == nil && found:
+		l.count(k.Kind, informers.OutcomeFound)
+	case err == nil, apierrors.IsNotFound(err):
+		l.count(k.Kind, informers.OutcomeAbsent)
+	case apierrors.IsForbidden(err):
+		l.count(k.Kind, informers.OutcomeForbidden)
+	default:
+		l.count(k.Kind, informers.OutcomeFailed)
+	}
 }
 
 func (l live) Node(_ context.Context, name string) (*facts.Node, error) {
@@ -60,6 +66,56 @@ func (l live) JobSet(_ context.Context, namespace, name string) (*facts.Object, 
 
 func (l live) Pod(_ context.Context, namespace, name string) (*facts.Pod, error) {
 	return read[facts.Pod](l, Pod, namespace, name)
+}
+
+func (l live) Survey(_ context.Context, namespace, name string, not []types.UID) ([]*facts.Object, []*facts.Pod, error) {
+	var objects []*facts.Object
+	js, err := read[facts.Object](l, JobSet, namespace, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if js != nil && !slices.Contains(not, js.UID) {
+		objects = append(objects, js)
+	}
+	selects := func(o Object) bool {
+		labels := o.GetLabels()
+		return o.GetNamespace() == namespace && labels[facts.LabelJobSetName] == name && !slices.Contains(not, types.UID(labels[facts.LabelJobSetUID]))
+	}
+	jobs, err := l.list(Job, namespace, selects)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range jobs {
+		objects = append(objects, r.(*facts.Object))
+	}
+	records, err := l.list(Pod, namespace, selects)
+	if err != nil {
+		return nil, nil, err
+	}
+	var pods []*facts.Pod
+	for _, r := range records {
+		pods = append(pods, r.(*facts.Pod))
+	}
+	return objects, pods, nil
+}
+
+// list lists what the API server holds, past every cache.
+func (l live) list(k Kind, namespace string, selects func(Object) bool) ([]facts.Record, error) {
+	err := l.api.Request("list", k, namespace, "")
+	var found []facts.Record
+	if err == nil {
+		for _, o := range l.api.List(k) {
+			if selects(o) {
+				found = append(found, l.api.held(k, o.GetNamespace(), o.GetName()).record)
+			}
+		}
+	}
+	l.counted(k, len(found) > 0, err)
+	l.api.wait("list", k, namespace, "")
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return found, err
 }
 
 func (l live) Remains(_ context.Context, job facts.JobKey, jobSets []types.UID) ([]*facts.Object, error) {

@@ -43,8 +43,10 @@ func pod(uid string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "p1", UID: types.UID(uid), Labels: map[string]string{
 			facts.LabelJobSetName: "tj", facts.LabelJobSetUID: "J1"}},
 		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "c"}}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "c", ContainerID: "containerd://1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(-time.Minute))}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "c", ContainerID: "containerd://1",
+				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(start.Add(-time.Minute))}}}}},
 	}
 }
 

@@ -2,6 +2,8 @@ package informers
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/orphand/orphand/pkg/facts"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +30,7 @@ func Outcomes() []string {
 
 // LiveKinds lists the kinds that are read live.
 func LiveKinds() []string {
-	return []string{facts.KindNode, facts.KindTrainJob, facts.KindJobSet, facts.KindPod, facts.KindConfigMap, facts.KindSecret,
+	return []string{facts.KindNode, facts.KindTrainJob, facts.KindJobSet, facts.KindJob, facts.KindPod, facts.KindConfigMap, facts.KindSecret,
 		facts.KindService, facts.KindPodGroup}
 }
 
@@ -98,6 +100,67 @@ func get[O any, R any](l *Live, kind string, record func(*O) *R, ask func() (*O,
 		return nil, err
 	}
 	return record(o), nil
+}
+
+// surveyPage is how many pods are listed at once: a job of the same name that lives may have many.
+const surveyPage = 500
+
+// Survey finds what of a job may run or start a run: the JobSet of its name, and the Jobs and pods that carry its name, except
+// those of the given JobSets, which are other jobs'.
+func (l *Live) Survey(ctx context.Context, namespace, name string, not []types.UID) ([]*facts.Object, []*facts.Pod, error) {
+	var objects []*facts.Object
+	js, err := l.JobSet(ctx, namespace, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if js != nil && !slices.Contains(not, js.UID) {
+		objects = append(objects, js)
+	}
+	selector := facts.LabelJobSetName + "=" + name
+	if len(not) > 0 {
+		uids := make([]string, len(not))
+		for i, uid := range not {
+			uids[i] = string(uid)
+		}
+		selector += "," + facts.LabelJobSetUID + " notin (" + strings.Join(uids, ",") + ")"
+	}
+	jobs, err := l.Clients.Metadata.Resource(batchJobs).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if l.counts(facts.KindJob, err == nil && len(jobs.Items) > 0, err); err != nil {
+		return nil, nil, err
+	}
+	for i := range jobs.Items {
+		objects = append(objects, facts.FromMeta(batchJobs.Group, facts.KindJob, &jobs.Items[i]))
+	}
+	var pods []*facts.Pod
+	for page := (metav1.ListOptions{LabelSelector: selector, Limit: surveyPage}); ; {
+		list, err := l.Clients.Kube.CoreV1().Pods(namespace).List(ctx, page)
+		if l.counts(facts.KindPod, err == nil && len(list.Items) > 0, err); err != nil {
+			return nil, nil, err
+		}
+		for i := range list.Items {
+			pods = append(pods, facts.FromPod(&list.Items[i]))
+		}
+		if page.Continue = list.Continue; page.Continue == "" {
+			return objects, pods, nil
+		}
+	}
+}
+
+// counts counts one read.
+func (l *Live) counts(kind string, found bool, err error) {
+	if l.Count == nil {
+		return
+	}
+	switch {
+	case err == nil && found:
+		l.Count(kind, OutcomeFound)
+	case err == nil, apierrors.IsNotFound(err):
+		l.Count(kind, OutcomeAbsent)
+	case apierrors.IsForbidden(err):
+		l.Count(kind, OutcomeForbidden)
+	default:
+		l.Count(kind, OutcomeFailed)
+	}
 }
 
 // remain is an object that Trainer v2.3.0 or JobSet v0.12.0 makes for a job under a fixed name, without a label that names

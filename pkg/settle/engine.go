@@ -21,6 +21,9 @@ type Live interface {
 	// Remains finds what is left of a job among the kinds that are not watched: those with the exact names that Trainer
 	// gives them and an owner reference to the job or to one of its JobSets.
 	Remains(ctx context.Context, job facts.JobKey, jobSets []types.UID) ([]*facts.Object, error)
+	// Survey finds what of a job may run or start a run: the JobSet of its name, and the Jobs and pods that carry its name,
+	// except those of the given JobSets, which are other jobs'.
+	Survey(ctx context.Context, namespace, name string, not []types.UID) ([]*facts.Object, []*facts.Pod, error)
 }
 
 // Queue is the work queue of job keys.

@@ -110,7 +110,7 @@ func (e *Engine) arrived(j *job, r facts.Ref) {
 		e.raise(j, signals.ReExecution, "late:"+string(r.UID),
 			ref(r)+" arrived after the job was settled: what waited for it may run next to this", nil)
 	}
-	j.looked, j.looks = false, 0
+	j.looked, j.looks, j.surveyed = false, 0, 0
 }
 
 // jobSetArrived notes a JobSet with a new UID.

@@ -135,3 +135,61 @@ func TestALiveReadThatWasAnsweredBeforeThePodWasAskedToTerminateSaysNothingOfIts
 	f.run(3 * time.Minute)
 	f.never("P1 Gone")
 }
+
+func TestPodsThatTheWatchIsLateToShowKeepAJobFromBeingSettled(t *testing.T) {
+	f := newFound(t)
+	f.put(0, trainJobOf("tj", "T1"), 0)
+	f.put(0, jobSetOf("tj", "J1", "T1"), 0)
+	f.put(0, nodeOf("n1", "N1", "m1", "b1"), 0)
+	f.run(0)
+	f.daemon.Start()
+	f.put(time.Second, podOf("P1", "J1", "n1"), time.Minute)
+	f.remove(10*time.Second, trainJobOf("tj", "T1"))
+	f.remove(10*time.Second, jobSetOf("tj", "J1", "T1"))
+	f.put(11*time.Second, podOf("P1", "J1", "n1", askedAt(11*time.Second)), time.Minute)
+	f.run(50 * time.Second)
+	f.never("T1 Settled")
+	f.never("T1 Cleared")
+}
+
+func TestPodsMadeAfterAJobSetWasOrphanedAreStillTheJobs(t *testing.T) {
+	f := newFound(t)
+	f.put(0, trainJobOf("tj", "T1"), 0)
+	f.put(0, jobSetOf("tj", "J1", "T1"), 0)
+	f.put(0, nodeOf("n1", "N1", "m1", "b1"), 0)
+	f.run(0)
+	f.daemon.Start()
+	// kubectl delete trainjob --cascade=orphan
+	f.put(time.Second, jobSetOf("tj", "J1", ""), 0)
+	f.remove(time.Second, trainJobOf("tj", "T1"))
+	f.put(10*time.Second, podOf("P1", "J1", "n1"), 0)
+	f.remove(20*time.Second, jobSetOf("tj", "J1", ""))
+	f.run(time.Minute)
+	f.never("T1 Settled")
+	f.never("T1 Cleared")
+}
+
+func TestATrainJobThatOnlyALiveReadEverFoundIsNotTakenToBeThereForEver(t *testing.T) {
+	f := newFound(t)
+	f.put(0, nodeOf("n1", "N1", "m1", "b1"), 0)
+	f.run(0)
+	f.daemon.Start()
+	f.at(time.Second, func() {
+		for _, verb := range []string{"watch", "list"} {
+			f.stage.API.Fail(stage.Fault{Verb: verb, Kind: facts.KindTrainJob, Code: 500, Times: -1})
+		}
+	})
+	f.put(2*time.Second, trainJobOf("tj", "T1"), 0)
+	f.put(2*time.Second, jobSetOf("tj", "J1", "T1"), 0)
+	f.remove(20*time.Second, trainJobOf("tj", "T1"))
+	f.remove(20*time.Second, jobSetOf("tj", "J1", "T1"))
+	f.at(30*time.Second, func() {
+		for _, verb := range []string{"watch", "list"} {
+			f.stage.API.Lift(stage.Fault{Verb: verb, Kind: facts.KindTrainJob})
+		}
+	})
+	f.run(5 * time.Minute)
+	if last := f.told[len(f.told)-1]; last != "T1 Cleared" {
+		t.Errorf("the last word of it is %q", f.told)
+	}
+}

@@ -70,6 +70,12 @@ type job struct {
 	told []FindingNote
 	// bare is since when a TrainJob that is to go has had nothing left under it; unknown while it has.
 	bare facts.Instant
+	// surveyed is when the last survey was begun that found nothing new, unknown since anything arrived; surveyAt is when the
+	// next is due, and onlyRead what was found by live reads and has not been shown by a watch yet.
+	surveyed, surveyAt facts.Instant
+	onlyRead           map[types.UID]bool
+	// rootAt is when the TrainJob is read again, which was found by a live read and has not been shown by a watch yet.
+	rootAt facts.Instant
 	// touched are the ranks to be looked at.
 	touched map[rank]bool
 }
@@ -156,6 +162,7 @@ func newJob(key facts.JobKey, now facts.Instant) *job {
 		succeeded:  map[rank]types.UID{},
 		rankSeen:   map[rank][]facts.Instant{},
 		touched:    map[rank]bool{},
+		onlyRead:   map[types.UID]bool{},
 	}
 }
 
@@ -198,7 +205,7 @@ func (j *job) decide(o Options, held bool, now facts.Instant) State {
 	switch {
 	case j.counts[nodeproof.Unproven] > 0:
 		return Unproven
-	case j.counts[nodeproof.Alive] > 0, j.couldStart(), held, now < j.quietEnds(o):
+	case j.counts[nodeproof.Alive] > 0, j.couldStart(), held, now < j.quietEnds(o), !j.surveyed.Known():
 		return Settling
 	case !j.looked || len(j.extra) > 0 || j.left() > 0:
 		return Settled

@@ -208,6 +208,9 @@ func (e *Engine) Restore(n Note) {
 		j.gone = n.GoneAt
 	}
 	j.settled = n.SettledAt
+	if n.State.Over() {
+		j.surveyed = now // by whoever wrote it
+	}
 	if n.State == Cleared {
 		j.cleared = now
 	}

@@ -21,7 +21,7 @@ func (e *Engine) TrainJobSeen(t *facts.TrainJob, initial bool) {
 		e.c.Queue.Add(copyKey(o))
 	}
 	j.trainJob, j.present = t, true
-	j.gone, j.sure = 0, false
+	j.gone, j.sure, j.rootAt = 0, false, 0
 	j.finished = j.finished || t.Finished()
 	e.c.Queue.Add(j.key)
 }
@@ -51,7 +51,7 @@ func (e *Engine) lose(j *job) {
 	if o := e.copies[j.key.Incarnations()]; o != nil {
 		e.c.Queue.Add(copyKey(o))
 	}
-	j.present, j.sure = false, false
+	j.present, j.sure, j.rootAt = false, false, 0
 	if !j.gone.Known() {
 		j.gone = e.now()
 	}
@@ -62,6 +62,9 @@ func (e *Engine) ObjectSeen(o *facts.Object, _ bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.seeObject(o)
+	if j := e.objects[o.UID]; j != nil {
+		delete(j.onlyRead, o.UID)
+	}
 }
 
 func (e *Engine) seeObject(o *facts.Object) {
@@ -94,7 +97,7 @@ func (e *Engine) ownerOf(o *facts.Object) (facts.JobKey, bool) {
 		if ownedByTrainJob(o) {
 			key = facts.JobKey{Namespace: o.Namespace, Name: o.Owner.Name, UID: o.Owner.UID}
 		}
-		e.resolve(o.UID, key)
+		key = e.resolve(o.UID, key)
 		return key, key != facts.JobKey{}
 	case facts.KindJob:
 		jobSet := o.JobSetUID
@@ -140,34 +143,35 @@ func (e *Engine) ofJobSet(uid types.UID, namespace, name string) (facts.JobKey, 
 }
 
 // resolve learns whose a JobSet is, and moves what stood under the JobSet's own name to its job.
-func (e *Engine) resolve(uid types.UID, key facts.JobKey) {
-	if known, ok := e.jobSets[uid]; ok && known == key {
-		return
+func (e *Engine) resolve(uid types.UID, key facts.JobKey) facts.JobKey {
+	if known, ok := e.jobSets[uid]; ok && (known == key || key == (facts.JobKey{})) {
+		return known // one whose owner was taken off (cascade=orphan) goes on with the work of the job that it came from
 	}
 	e.jobSets[uid] = key
 	stand, ok := e.unresolved[uid]
 	if !ok {
-		return
+		return key
 	}
 	delete(e.unresolved, uid)
 	from := e.jobs[stand]
 	if from == nil {
-		return
+		return key
 	}
 	if key == (facts.JobKey{}) {
 		for _, p := range from.pods {
 			e.dropPod(p)
 		}
 		e.dropJob(from)
-		return
+		return key
 	}
 	to := e.job(key)
 	for id, o := range from.objects {
+		e.arrived(to, o.Ref())
 		to.objects[id] = o
 		e.objects[id] = to
 	}
 	now := e.now()
-	for _, p := range from.pods {
+	for _, p := range sorted(from.pods) {
 		told := p.tallied
 		from.tally(p, "")
 		from.leave(p)
@@ -176,12 +180,17 @@ func (e *Engine) resolve(uid types.UID, key facts.JobKey) {
 		to.pods[p.h.Pod.UID] = p
 		to.tally(p, told)
 		if told != nodeproof.Gone {
+			e.arrived(to, p.h.Pod.Ref())
 			to.enter(p)
 		}
 		e.touch(p, now)
 	}
+	for id := range from.onlyRead {
+		to.found(id, now)
+	}
 	e.dropJob(from)
 	e.c.Queue.Add(key)
+	return key
 }
 
 // ObjectGone satisfies informers.Observer.
@@ -209,6 +218,7 @@ func (e *Engine) ObjectGone(o *facts.Object, _ informers.End) {
 
 func (e *Engine) dropObject(j *job, uid types.UID) {
 	delete(j.objects, uid)
+	delete(j.onlyRead, uid)
 	delete(e.objects, uid)
 	e.c.Queue.Add(j.key)
 }
@@ -218,6 +228,9 @@ func (e *Engine) PodSeen(p *facts.Pod, initial bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.seePod(p, initial)
+	if known := e.pods[p.UID]; known != nil {
+		delete(known.job.onlyRead, p.UID)
+	}
 }
 
 func (e *Engine) seePod(f *facts.Pod, initial bool) {
@@ -272,7 +285,9 @@ func (e *Engine) PodGone(f *facts.Pod, how informers.End) {
 		return
 	}
 	p := e.pods[f.UID]
-	if p == nil {
+	if p != nil {
+		delete(p.job.onlyRead, f.UID)
+	} else {
 		// Never seen while it was there: its first state is its last.
 		e.seePod(f, false)
 		if p = e.pods[f.UID]; p == nil {
@@ -410,6 +425,7 @@ func (e *Engine) dropPod(p *pod) {
 	delete(e.pods, uid)
 	delete(p.job.pods, uid)
 	delete(p.job.dirty, uid)
+	delete(p.job.onlyRead, uid)
 	drop(e.onNode, p.h.Pod.Node, uid)
 	for _, m := range p.machine {
 		drop(e.onMachine, m, uid)

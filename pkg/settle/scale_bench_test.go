@@ -42,6 +42,11 @@ func (c *counted) Remains(context.Context, facts.JobKey, []types.UID) ([]*facts.
 	return nil, nil
 }
 
+func (c *counted) Survey(context.Context, string, string, []types.UID) ([]*facts.Object, []*facts.Pod, error) {
+	c.reads++
+	return nil, nil, nil
+}
+
 const (
 	scalePods  = 10_000
 	scaleNodes = 1_250

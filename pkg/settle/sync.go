@@ -77,8 +77,8 @@ func (e *Engine) gather(key facts.JobKey) []read {
 	}
 	reads := map[facts.Ref]read{}
 	add := func(r read) { reads[r.what] = r }
-	if !j.present && !j.sure {
-		add(e.readRoot(j))
+	if !j.present && !j.sure || j.present && j.rootAt.Known() && now >= j.rootAt {
+		add(e.readRoot(j, now))
 	}
 	for _, p := range j.dirty {
 		next := nodeproof.Judge(p.h, e.nodes, e.c.Proof, now)
@@ -89,6 +89,9 @@ func (e *Engine) gather(key facts.JobKey) []read {
 		if p.check || p.unselected && p.due.Known() && now >= p.due && p.next.Verdict != nodeproof.Gone {
 			add(e.readPod(p))
 		}
+	}
+	if len(reads) == 0 && e.wantsSurvey(j, now) {
+		add(e.readSurvey(j, now))
 	}
 	if len(reads) == 0 && !j.present && j.sure && e.decide(j, now).Over() && j.left() == 0 && (!j.looked || now >= j.lookAt) {
 		add(e.readRemains(j))
@@ -162,8 +165,12 @@ func (e *Engine) readNode(name string, wanted facts.Instant) read {
 	}}
 }
 
-// readRoot asks whether the TrainJob is there; of a JobSet that was never seen, whether that is.
-func (e *Engine) readRoot(j *job) read {
+// onlyReadEvery is how often what was found by a live read is read again while no watch shows it. It may have come and gone
+// in a gap of the watch, which then never tells of its end.
+const onlyReadEvery = 30 * time.Second
+
+// readRoot asks whether the TrainJob is there; of a JobSet that was never seen, whether that is. wanted is when.
+func (e *Engine) readRoot(j *job, wanted facts.Instant) read {
 	ref := facts.Ref{Namespace: j.key.Namespace, Kind: facts.KindTrainJob, Name: j.key.Name}
 	if j.key.Unknown() {
 		ref.Kind = facts.KindJobSet
@@ -171,7 +178,7 @@ func (e *Engine) readRoot(j *job) read {
 			o, err := e.c.Live.JobSet(ctx, j.key.Namespace, j.key.Name)
 			return func(now facts.Instant) {
 				if o != nil && facts.UnknownPrefix+o.UID == j.key.UID {
-					e.seeObject(o) // the watch of JobSets is behind that of pods
+					e.foundObject(o) // the watch of JobSets is behind that of pods
 					return
 				}
 				j.sure = true
@@ -184,11 +191,19 @@ func (e *Engine) readRoot(j *job) read {
 	return read{what: ref, do: func(ctx context.Context) (func(facts.Instant), error) {
 		t, err := e.c.Live.TrainJob(ctx, j.key.Namespace, j.key.Name)
 		return func(now facts.Instant) {
-			if t != nil && t.UID == j.key.UID {
-				j.trainJob, j.present, j.gone = t, true, 0
+			switch {
+			case t == nil || t.UID != j.key.UID:
+				j.present, j.sure, j.rootAt = false, true, 0
+			case j.gone > wanted: // the watch has told of its end while the answer was under way
+				e.c.Queue.Add(j.key)
+				return
+			default:
+				if !j.present || j.rootAt.Known() {
+					j.trainJob, j.present, j.gone = t, true, 0
+					j.rootAt = now.After(onlyReadEvery)
+				}
 				return
 			}
-			j.sure = true
 			if !j.gone.Known() {
 				j.gone = now
 			}
@@ -217,6 +232,82 @@ func (e *Engine) readPod(p *pod) read {
 
 // unselectedEvery is how often a pod is read whose changes no watch delivers.
 const unselectedEvery = 30 * time.Second
+
+// wantsSurvey says whether a live look is due for what of the job may run. The caches may be behind, or may have missed what
+// came while a watch was broken: before a job is called settled, the API server itself is asked.
+func (e *Engine) wantsSurvey(j *job, now facts.Instant) bool {
+	switch {
+	case j.present || !j.sure:
+		return false
+	case len(j.onlyRead) > 0 && now >= j.surveyAt:
+		return true
+	case j.surveyed.Known():
+		return false
+	}
+	j.surveyed = now // as if there had been one
+	over := e.decide(j, now).Over()
+	j.surveyed = 0
+	return over
+}
+
+func (e *Engine) readSurvey(j *job, wanted facts.Instant) read {
+	var not []types.UID
+	for uid, key := range e.jobSets {
+		if key != j.key && key.Incarnations() == j.key.Incarnations() {
+			not = append(not, uid)
+		}
+	}
+	slices.Sort(not)
+	return read{what: facts.Ref{Namespace: j.key.Namespace, Kind: "survey", Name: j.key.Name}, do: func(ctx context.Context) (func(facts.Instant), error) {
+		objects, pods, err := e.c.Live.Survey(ctx, j.key.Namespace, j.key.Name, not)
+		return func(now facts.Instant) {
+			j.surveyed = wanted
+			there := map[types.UID]bool{}
+			for _, o := range objects {
+				there[o.UID] = true
+				e.foundObject(o)
+			}
+			for _, p := range pods {
+				there[p.UID] = true
+				if e.pods[p.UID] == nil {
+					e.seePod(p, false)
+					if p := e.pods[p.UID]; p != nil {
+						p.job.found(p.h.Pod.UID, now)
+					}
+				}
+			}
+			for uid := range j.onlyRead {
+				if there[uid] {
+					continue
+				}
+				delete(j.onlyRead, uid)
+				if p := e.pods[uid]; p != nil {
+					e.vanish(p, nodeproof.Unseen, nil, now)
+				} else if j.objects[uid] != nil {
+					e.dropObject(j, uid)
+				}
+			}
+			j.surveyAt = now.After(onlyReadEvery)
+		}, err
+	}}
+}
+
+// foundObject takes in an object that a live read has found, unless the watch knows it.
+func (e *Engine) foundObject(o *facts.Object) {
+	if e.objects[o.UID] != nil {
+		return
+	}
+	e.seeObject(o)
+	if j := e.objects[o.UID]; j != nil {
+		j.found(o.UID, e.now())
+	}
+}
+
+// found notes that nothing but a live read has shown an object yet.
+func (j *job) found(uid types.UID, now facts.Instant) {
+	j.onlyRead[uid] = true
+	j.surveyAt = now.After(onlyReadEvery)
+}
 
 func (e *Engine) readRemains(j *job) read {
 	jobSets := make([]types.UID, 0, len(j.jobSets))
@@ -283,7 +374,7 @@ func (e *Engine) conclude(key facts.JobKey) (look bool) {
 		e.c.Ledger.Keep(key)
 	}
 	e.prune(now)
-	return j.state == Settled && j.left() == 0 && !j.looked
+	return j.state == Settled && j.left() == 0 && !j.looked || e.wantsSurvey(j, now)
 }
 
 // adopt makes a judgement the pod's verdict, and tells it when it is another than before.
@@ -393,9 +484,15 @@ func (e *Engine) schedule(j *job, now facts.Instant) {
 		}
 	}
 	at(j.podDue)
+	if j.present {
+		at(j.rootAt)
+	}
 	if !j.present && j.sure {
 		at(j.quietEnds(e.c.Options))
 		at(j.collectedBy(e.c.Options))
+		if len(j.onlyRead) > 0 {
+			at(j.surveyAt)
+		}
 		if j.state == Settled && j.left() == 0 && j.looked {
 			at(j.lookAt)
 		}

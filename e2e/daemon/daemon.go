@@ -204,3 +204,25 @@ func (d *Daemon) Address() string {
 
 // Command is its command line.
 func (d *Daemon) Command() []string { return d.command }
+
+// Detach starts it once more, after Stop, to go on when this process has ended; it
+// ends with the cluster. It returns the path of its log.
+func (d *Daemon) Detach() (log string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	log = filepath.Join(d.c.Dir, "log", "orphand.log")
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	cmd := exec.Command(d.command[0], d.command[1:]...)
+	cmd.Dir = d.c.Dir
+	cmd.Stdout, cmd.Stderr = file, file
+	cmd.Env = append(os.Environ(), d.c.Mark())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return "", fmt.Errorf("start orphand: %w", err)
+	}
+	return log, cmd.Process.Release()
+}

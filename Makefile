@@ -16,7 +16,7 @@ demo: needs ## a real control plane, accidents, and what orphand says; KEEP=1 le
 	KEEP=$(KEEP) $(GO) run ./e2e/cmd/demo
 
 .PHONY: test
-test: lint needs $(TALLY) ## lint, unit tests with the race detector, end-to-end scenarios; the last line counts them
+test: lint needs testbed $(TALLY) ## lint, unit tests with the race detector, end-to-end scenarios; the last line counts them
 	@$(TALLY) $(UNIT) , $(E2E)
 
 .PHONY: unit
@@ -24,8 +24,13 @@ unit: needs $(TALLY) ## unit tests with the race detector
 	@$(TALLY) $(UNIT)
 
 .PHONY: e2e
-e2e: needs $(TALLY) ## end-to-end scenarios on a real control plane
+e2e: needs testbed $(TALLY) ## end-to-end scenarios on a real control plane
 	@$(TALLY) $(E2E)
+
+# A first build takes a quarter of an hour, and tests show no progress.
+.PHONY: testbed
+testbed: needs
+	@$(GO) run ./e2e/cmd/cluster build
 
 # Only the project's own modules are looked at: go vet does not end over the one that holds all of Kubernetes.
 .PHONY: lint

@@ -401,10 +401,9 @@ func (p *Policy) rule(o *Object) *rule {
 	return nil
 }
 
-// Pods says whether the rule that an object falls under looks at pods beyond whether they run.
-func (p *Policy) Pods(o *Object) bool {
-	r := p.rule(o)
-	return r != nil && (r.StopRunning != nil || r.DeletePods != nil)
+// PodStages says whether any rule looks at pods beyond whether they run.
+func (p *Policy) PodStages() bool {
+	return slices.ContainsFunc(p.rules, func(r *rule) bool { return r.StopRunning != nil || r.DeletePods != nil })
 }
 
 // Notice is how long before its deletion an object's going is to be announced; 0 for not at all.

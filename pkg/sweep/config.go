@@ -85,6 +85,8 @@ type Config struct {
 	Sink      signals.Sink
 	// Recorder counts; nil for nobody.
 	Recorder Recorder
+	// GCGrace is how long the garbage collector is given with an object whose owner is gone.
+	GCGrace time.Duration
 	// Share bounds what may go of a backlog.
 	Share retention.Share
 }

@@ -23,7 +23,9 @@ type Sweeper struct {
 	// begun says that every kind has been listed: nothing is decided before.
 	begun   bool
 	objects map[types.UID]*entry
-	pods    map[types.UID]*pod
+	// totals counts the objects of each kind.
+	totals map[string]int
+	pods   map[types.UID]*pod
 	// ofName finds pods by their label and its value, which is the name of their job; named finds the jobs by the same.
 	ofName map[label]map[types.UID]*pod
 	named  map[label]map[types.UID]bool
@@ -46,6 +48,8 @@ type entry struct {
 	// owner is what the last look at its controller owner found, at looked.
 	owner  retention.OwnerState
 	looked facts.Instant
+	// orphaned is when its owner was first seen to be gone.
+	orphaned facts.Instant
 	// known is since when everything that its decision reads was known: nobody can be late before.
 	known facts.Instant
 	// surplus is since when keepLast wants it gone.
@@ -95,7 +99,7 @@ func New(c Config) *Sweeper {
 	if c.MayDelete == nil {
 		c.MayDelete = func(string) reap.Reason { return "" }
 	}
-	s := &Sweeper{c: c, policy: c.Policy, objects: map[types.UID]*entry{}, pods: map[types.UID]*pod{}, ofName: map[label]map[types.UID]*pod{}, named: map[label]map[types.UID]bool{},
+	s := &Sweeper{c: c, policy: c.Policy, objects: map[types.UID]*entry{}, totals: map[string]int{}, pods: map[types.UID]*pod{}, ofName: map[label]map[types.UID]*pod{}, named: map[label]map[types.UID]bool{},
 		ofOwner: map[types.UID]map[types.UID]bool{}, groups: map[string]map[types.UID]*entry{}, blind: map[string]bool{}, warned: map[warning]bool{}, saidBraked: map[string]facts.Instant{}}
 	s.since = s.now()
 	s.due = release{spent: map[string][]facts.Instant{}, waiting: map[string]*turns{}}
@@ -117,6 +121,33 @@ func (s *Sweeper) Again() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all()
+}
+
+// Remembering makes a Sweeper that knows what another cleaned up, to take its place.
+func (s *Sweeper) Remembering(c Config) *Sweeper {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := New(c)
+	next.cleanups, s.cleanups = s.cleanups, retention.Cleanups{}
+	return next
+}
+
+// End takes everything back that was said of objects: nobody looks at them any more.
+func (s *Sweeper) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun = false
+	for _, e := range s.objects {
+		s.count(e.said, retention.Decision{})
+		for f := range e.raised {
+			s.c.Recorder.Finding(string(f), false)
+		}
+	}
+	for _, p := range s.pods {
+		s.count(p.said, retention.Decision{})
+	}
+	clear(s.objects)
+	clear(s.pods)
 }
 
 // SetPolicy puts another policy in force. Objects must be read anew where its Reading is another.
@@ -173,6 +204,7 @@ func (s *Sweeper) ObjectSeen(o *retention.Object) {
 	if e == nil {
 		e = &entry{known: s.now(), raised: map[signals.Finding]bool{}}
 		s.objects[o.UID] = e
+		s.totals[o.Of.Name]++
 		if o.Owner.Controller {
 			addTo(s.ofOwner, o.Owner.UID, o.UID)
 		}
@@ -250,6 +282,7 @@ func (s *Sweeper) forget(uid types.UID) {
 		}
 	}
 	for owned := range s.ofOwner[uid] {
+		s.objects[owned].looked = 0
 		s.c.Queue.Add(Key{UID: owned})
 	}
 	s.touchPods(e)
@@ -265,25 +298,13 @@ const pruneEvery = time.Minute
 func (s *Sweeper) drop(e *entry) {
 	uid := e.o.UID
 	delete(s.objects, uid)
+	s.totals[e.o.Of.Name]--
 	removeFrom(s.ofOwner, e.o.Owner.UID, uid)
 	removeFrom(s.named, podsOf(e.o), uid)
 }
 
 // podsOf is the label that the pods of an object have.
 func podsOf(o *retention.Object) label { return label{o.Of.PodSelector(), o.Namespace, o.Name} }
-
-// Dropped forgets every object of a kind that is no longer watched, without taking them for gone.
-func (s *Sweeper) Dropped(k *retention.Kind) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for uid, e := range s.objects {
-		if e.o.Of.GroupResource() == k.GroupResource() {
-			s.count(e.said, retention.Decision{})
-			delete(s.groups[groupOf(e.o)], uid)
-			s.drop(e)
-		}
-	}
-}
 
 // PodSeen takes note of a pod's present state; key is the label by which a watch selects it, value the label's value.
 // Several watches may select one pod.

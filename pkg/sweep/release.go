@@ -123,7 +123,7 @@ func (s *Sweeper) next(now facts.Instant) (*turns, string, facts.Instant) {
 		if len(*waiting) == 0 {
 			continue
 		}
-		room, at := s.c.Share.Room(s.total(kind)+len(s.due.spent[kind]), s.due.spent[kind], now)
+		room, at := s.c.Share.Room(s.totals[kind]+len(s.due.spent[kind]), s.due.spent[kind], now)
 		switch {
 		case !room:
 			// A little later than there is room, so that a share is not spent at one moment of every hour.
@@ -146,15 +146,4 @@ func (s *Sweeper) backlogs() []string {
 	}
 	slices.Sort(kinds)
 	return kinds
-}
-
-// total counts the objects of a kind.
-func (s *Sweeper) total(kind string) int {
-	n := 0
-	for _, e := range s.objects {
-		if e.o.Of.Name == kind {
-			n++
-		}
-	}
-	return n
 }

@@ -44,7 +44,7 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 	}
 	s.mu.Lock()
 	e, d := s.judge(uid)
-	if e == nil || !d.Acts(s.now()) || !s.allowed(e.o.Namespace, &e.refused) {
+	if e == nil || !d.Acts(s.now()) || !s.allowed(e.o.Namespace, &e.refused) || s.collected(e) {
 		s.mu.Unlock()
 		return nil
 	}
@@ -99,6 +99,21 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 	o = e.o
 	s.mu.Unlock()
 	return s.delete(ctx, o, d, u)
+}
+
+// afterGC is how long after whoever clears away orphans an object without its owner goes by policy.
+const afterGC = 5 * time.Second
+
+// collected says whether an object whose owner is gone is the garbage collector's for some more time.
+func (s *Sweeper) collected(e *entry) bool {
+	if !e.orphaned.Known() {
+		return false
+	}
+	if left := e.orphaned.Add(s.c.GCGrace + afterGC).Sub(s.now()); left > 0 {
+		s.c.Queue.AddAfter(Key{UID: e.o.UID}, left)
+		return true
+	}
+	return false
 }
 
 // allowed says whether this process may delete in a namespace, and counts it once for each object when not.
@@ -297,6 +312,12 @@ func (s *Sweeper) lookAtOwner(ctx context.Context, uid types.UID, every time.Dur
 		s.c.Queue.AddAfter(Key{UID: uid}, ownerEvery)
 	default:
 		e.owner = retention.OwnerGone
+	}
+	switch {
+	case e.owner != retention.OwnerGone:
+		e.orphaned = 0
+	case !e.orphaned.Known():
+		e.orphaned = now
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ type daemon struct {
 	reach     *reach
 	leader    *leadership // nil without an election
 	follower  *follower
+	retainer  *retainer
 	mode      *mode
 	started   time.Time
 }
@@ -91,7 +92,9 @@ func newDaemon(c config) (*daemon, error) {
 	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder, d.leads, c.options.enforcer(force)); err != nil {
 		return nil, err
 	}
-	d.mode.changed = d.follower.engine.OfferAll
+	d.retainer = newRetainer(c.options, api, c.clock, d.sink, d.recorder, d.follower.engine, force, d.follower.usable)
+	d.follower.concluded = d.retainer.touch
+	d.mode.changed = d.again
 	return d, nil
 }
 
@@ -111,6 +114,7 @@ func (d *daemon) run(ctx context.Context) error {
 
 func (d *daemon) work(outer context.Context) error {
 	defer d.follower.close()
+	defer d.retainer.close()
 	listener, err := listen(d.options.HTTPAddress)
 	if err != nil {
 		return err
@@ -138,6 +142,8 @@ func (d *daemon) work(outer context.Context) error {
 	}
 	stopAsking := d.beside(ctx, fail, d.mode.run)
 	defer stopAsking()
+	stopRetaining := d.beside(ctx, fail, d.retainer.run)
+	defer stopRetaining()
 	if err := d.follower.run(ctx); err != nil {
 		return err
 	}
@@ -181,8 +187,16 @@ func (d *daemon) ledWith(leads bool) {
 	if leads && d.follower != nil {
 		go func() {
 			d.follower.engine.KeepAll()
-			d.follower.engine.OfferAll()
+			d.again()
 		}()
+	}
+}
+
+// again has everything that waits to be deleted looked at: whether this process may delete has changed.
+func (d *daemon) again() {
+	d.follower.engine.OfferAll()
+	if d.retainer != nil {
+		d.retainer.again()
 	}
 }
 
@@ -191,7 +205,7 @@ func (d *daemon) leads() bool { return d.leader == nil || d.leader.Leads() }
 
 // livez lists what only a restart would cure. An API server that is away is not among it.
 func (d *daemon) livez() []check {
-	list := []check{{name: "work", ask: func() (string, error) { return "", d.follower.stuck() }}}
+	list := []check{{name: "work", ask: func() (string, error) { return "", errors.Join(d.follower.stuck(), d.retainer.stuck()) }}}
 	if d.leader != nil {
 		list = append(list, d.leader.alive())
 	}
@@ -211,5 +225,5 @@ func (d *daemon) readyz() []check {
 	for _, kind := range d.follower.watches.Kinds() {
 		list = append(list, kindCheck(kind))
 	}
-	return list
+	return append(list, d.retainer.checks()...)
 }

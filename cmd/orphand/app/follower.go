@@ -3,9 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -56,6 +58,8 @@ type follower struct {
 	resumed bool
 	// unreadable says that NodesUnreadable was said and has not ended.
 	unreadable bool
+	// concluded is told of a job whose state, or the verdict on a pod of which, is another; nil for nobody.
+	concluded func(types.UID)
 	// done is closed when the watches are called off; nil before they begin.
 	done <-chan struct{}
 }
@@ -76,7 +80,7 @@ func newFollower(options Options, clients informers.Clients, clk clock.WithTicke
 		Clock:    clk,
 		Live:     &informers.Live{Clients: clients, Count: recorder.LiveRead},
 		Queue:    f.jobs,
-		Sink:     sink,
+		Sink:     signals.SinkFunc(f.tell),
 		Recorder: recorder,
 		Readers:  liveReaders,
 		Ledger:   f.ledger,
@@ -103,6 +107,19 @@ func newFollower(options Options, clients informers.Clients, clk clock.WithTicke
 		f.states[kind.Kind] = kind.State
 	}
 	return f, nil
+}
+
+// tell passes on what the engine tells.
+func (f *follower) tell(e signals.Event) {
+	f.sink.Emit(e)
+	if f.concluded != nil && (e.Code == signals.PodVerdictChanged || e.Code == signals.JobStateChanged) {
+		f.concluded(types.UID(e.UID))
+	}
+}
+
+// usable says whether every kind is usable: what is not there is then known not to be there.
+func (f *follower) usable() bool {
+	return !slices.ContainsFunc(f.watches.Kinds(), func(s informers.Status) bool { return !s.Usable() })
 }
 
 // close gives back what newFollower took, whether or not run was ever called.

@@ -11,7 +11,7 @@ import (
 // under the same brakes.
 func (o *Options) sweep(e enforcement, engine *settle.Engine, policy *retention.Policy) sweep.Config {
 	c := sweep.Config{
-		Policy: policy, Clock: e.clock, Pods: engine, Deleter: e.deleter, Brakes: e.brakes, Sink: e.sink,
+		Policy: policy, Clock: e.clock, Pods: engine, Deleter: e.deleter, Brakes: e.brakes, Sink: e.sink, GCGrace: o.GCGrace,
 		Share: retention.Share{PerHour: o.MaxSharePerHour, Floor: retention.DefaultShare().Floor},
 		MayDelete: func(namespace string) reap.Reason {
 			reason, may := e.mode(namespace)

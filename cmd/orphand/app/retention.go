@@ -1,0 +1,374 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/utils/clock"
+
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/informers"
+	"github.com/orphand/orphand/pkg/metrics"
+	"github.com/orphand/orphand/pkg/queue"
+	"github.com/orphand/orphand/pkg/retention"
+	"github.com/orphand/orphand/pkg/settle"
+	"github.com/orphand/orphand/pkg/signals"
+	"github.com/orphand/orphand/pkg/sweep"
+)
+
+const (
+	// policyEvery is how often the policy's file is read: a ConfigMap's volume changes without a word.
+	policyEvery = 5 * time.Second
+	// stateEvery is how often it is looked whether every watch that decisions need has come to something.
+	stateEvery = 100 * time.Millisecond
+)
+
+// retainer keeps a policy in force: it reads the file when that changes, watches what the policy is for, and has a sweeper
+// carry it out. A file with a mistake changes nothing but what is said of it.
+type retainer struct {
+	options  Options
+	clock    clock.WithTicker
+	sink     signals.Sink
+	recorder *metrics.Recorder
+	clients  informers.Clients
+	engine   *settle.Engine
+	force    enforcement
+	live     sweep.Live
+	// ready says that what the engine knows of pods can be relied upon.
+	ready func() bool
+	queue *queue.Queue[sweep.Key]
+	noise *noise
+
+	mu sync.Mutex
+	// seen is the file that was looked at last; refused is what is wrong with it.
+	seen    string
+	refused error
+	// digest is the policy's that is in force; watches serve its sweeper until stop is called.
+	digest  string
+	policy  *retention.Policy
+	sweeper *sweep.Sweeper
+	watches []*informers.Watcher
+	stop    func()
+	states  map[string]informers.State
+}
+
+func newRetainer(options Options, clients informers.Clients, clk clock.WithTicker, sink signals.Sink, recorder *metrics.Recorder, engine *settle.Engine, force enforcement, ready func() bool) *retainer {
+	r := &retainer{options: options, clock: clk, sink: sink, recorder: recorder, clients: clients, engine: engine, force: force, ready: ready,
+		noise: newNoise(clk), states: map[string]informers.State{}, stop: func() {}}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clients.Kube.Discovery()))
+	r.live = &sweep.Kube{Core: clients.Kube, Dynamic: clients.Dynamic, Metadata: clients.Metadata, Mapper: mapper, Clock: clk}
+	r.queue = queue.New(queue.Options[sweep.Key]{Name: "retention", Clock: clk, Workers: options.Workers, Metrics: recorder.Queues(), OnFailure: r.failed})
+	return r
+}
+
+func (r *retainer) close() { r.queue.ShutDown() }
+
+// run keeps the file's policy in force until ctx ends.
+func (r *retainer) run(ctx context.Context) error {
+	if r.options.RetentionPolicy == "" {
+		return nil
+	}
+	var working sync.WaitGroup
+	var stuck error
+	working.Go(func() { stuck = r.queue.Run(ctx, r.sync) })
+	defer working.Wait()
+	defer func() { r.stop() }()
+	ticker := r.clock.NewTicker(policyEvery)
+	defer ticker.Stop()
+	for {
+		r.load(ctx)
+		select {
+		case <-ctx.Done():
+			return stuck
+		case <-ticker.C():
+		}
+	}
+}
+
+func (r *retainer) sync(ctx context.Context, k sweep.Key) error {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	if s := r.current(); s != nil {
+		return s.Sync(ctx, k)
+	}
+	return nil
+}
+
+func (r *retainer) current() *sweep.Sweeper {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sweeper
+}
+
+// touch has the policy's word on a TrainJob asked again.
+func (r *retainer) touch(uid types.UID) {
+	if uid != "" {
+		r.queue.Add(sweep.Key{UID: uid})
+	}
+}
+
+// again has everything decided anew: whether this process may write has changed.
+func (r *retainer) again() {
+	if s := r.current(); s != nil {
+		s.Again()
+	}
+}
+
+// load puts the file's policy in force when the file has changed.
+func (r *retainer) load(ctx context.Context) {
+	data, err := os.ReadFile(r.options.RetentionPolicy)
+	sum := sha256.Sum256(data)
+	digest := "sha256:" + hex.EncodeToString(sum[:])
+	if err != nil {
+		digest = err.Error()
+	}
+	if digest == r.seen {
+		return
+	}
+	r.seen = digest
+	var policy *retention.Policy
+	var problems retention.Problems
+	if err == nil {
+		policy, problems = retention.Load(data)
+		err = problems.Err()
+	}
+	r.recorder.Policy(err == nil)
+	was := r.problem(err)
+	if err != nil {
+		r.sink.Emit(signals.Event{Code: signals.PolicyRefused, Phase: signals.Started, Reason: oneLine(err.Error()),
+			Attrs: []signals.Attr{{Key: "file", Value: r.options.RetentionPolicy}}})
+		return
+	}
+	if was != nil {
+		r.sink.Emit(signals.Event{Code: signals.PolicyRefused, Phase: signals.Ended, Message: "The retention policy is good again.",
+			Attrs: []signals.Attr{{Key: "file", Value: r.options.RetentionPolicy}}})
+	}
+	if digest == r.digest {
+		return // back to the one that is in force
+	}
+	var warnings string
+	for _, w := range problems.Warnings() {
+		warnings += w.String() + "; "
+	}
+	r.sink.Emit(signals.Event{Code: signals.PolicyLoaded, Reason: warnings, Attrs: []signals.Attr{{Key: "file", Value: r.options.RetentionPolicy},
+		{Key: "digest", Value: digest}, {Key: "rules", Value: policy.Rules()}, {Key: "dryRun", Value: policy.DryRun()}}})
+	if err := r.enforce(ctx, policy); err != nil {
+		r.problem(err)
+		r.sink.Emit(signals.Event{Code: signals.PolicyRefused, Phase: signals.Started, Reason: err.Error()})
+		return
+	}
+	r.digest = digest
+}
+
+func (r *retainer) problem(err error) (was error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was, r.refused = r.refused, err
+	return was
+}
+
+// enforce puts a policy in force. Where it reads objects as the one before it did, the watches stay.
+func (r *retainer) enforce(ctx context.Context, p *retention.Policy) error {
+	if r.policy != nil && r.policy.Reading() == p.Reading() && slices.Equal(names(r.policy.Kinds()), names(p.Kinds())) && r.policy.PodStages() == p.PodStages() {
+		r.mu.Lock()
+		r.policy = p
+		r.mu.Unlock()
+		r.sweeper.SetPolicy(p)
+		return nil
+	}
+	r.stop()
+	config := r.options.sweep(r.force, r.engine, p)
+	config.Queue, config.Live = r.queue, r.live
+	next := sweep.New(config)
+	if r.sweeper != nil {
+		next = r.sweeper.Remembering(config)
+		r.sweeper.End()
+	}
+	watches, err := r.watch(next, p)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for _, w := range watches {
+		running.Go(func() { w.Run(ctx) })
+	}
+	running.Go(func() { r.begin(ctx, next, watches) })
+	r.mu.Lock()
+	r.policy, r.sweeper, r.watches, r.stop = p, next, watches, func() { cancel(); running.Wait() }
+	r.mu.Unlock()
+	return nil
+}
+
+func names(kinds []*retention.Kind) []string {
+	var list []string
+	for _, k := range kinds {
+		list = append(list, k.GroupResource())
+	}
+	return list
+}
+
+// watch makes the watches of a policy: its kinds, and the pods of those whose pods nobody else tells of.
+func (r *retainer) watch(s *sweep.Sweeper, p *retention.Policy) ([]*informers.Watcher, error) {
+	var watches []*informers.Watcher
+	pods := map[string]bool{}
+	for _, k := range p.Kinds() {
+		w, err := informers.NewWatcher(r.clients.Dynamic, r.clock, informers.Watch{
+			Name: watchName(k.Name), Resources: k.Resources(), Handler: s.ObjectHandlers(k),
+			Read: func(u *unstructured.Unstructured) facts.Record { return p.Read(k, u) }}, r.changed)
+		if err != nil {
+			return nil, err
+		}
+		watches = append(watches, w)
+		selector := k.PodSelector()
+		if pods[selector] || k.Kind == facts.KindTrainJob && !p.PodStages() {
+			continue
+		}
+		pods[selector] = true
+		w, err = informers.NewPodWatcher(r.clients.Kube, r.clock, watchName("pods of "+k.Name), k.PodLabel, podJob(k), s.PodHandlers(selector),
+			func(st informers.Status) {
+				s.SetBlind(selector, st.State != informers.Watching)
+				r.changed(st)
+			})
+		if err != nil {
+			return nil, err
+		}
+		watches = append(watches, w)
+		s.SetBlind(selector, true)
+	}
+	return watches, nil
+}
+
+// watchName tells these watches from those that follow TrainJobs.
+func watchName(kind string) string { return "retention/" + kind }
+
+// podJob names the object of the kind that a pod is of.
+func podJob(k *retention.Kind) func(*corev1.Pod) string {
+	return func(p *corev1.Pod) string {
+		if k.PodLabel != "" {
+			return p.Labels[k.PodLabel]
+		}
+		for _, o := range p.OwnerReferences {
+			if o.Kind == k.Kind && groupOfVersion(o.APIVersion) == k.Group {
+				return o.Name
+			}
+		}
+		return ""
+	}
+}
+
+func groupOfVersion(apiVersion string) string {
+	for i := range apiVersion {
+		if apiVersion[i] == '/' {
+			return apiVersion[:i]
+		}
+	}
+	return ""
+}
+
+// begin starts decisions once every watch has come to something: it is there, or known not to be.
+func (r *retainer) begin(ctx context.Context, s *sweep.Sweeper, watches []*informers.Watcher) {
+	ticker := r.clock.NewTicker(stateEvery)
+	defer ticker.Stop()
+	for !r.ready() || slices.ContainsFunc(watches, func(w *informers.Watcher) bool {
+		st := w.Status()
+		return st.State == informers.Syncing || st.State == informers.Failing && !st.Synced
+	}) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+	}
+	s.Begin()
+}
+
+// changed takes note of a watch's new state.
+func (r *retainer) changed(s informers.Status) {
+	r.mu.Lock()
+	from := r.states[s.Kind]
+	r.states[s.Kind] = s.State
+	r.mu.Unlock()
+	if from == s.State {
+		return
+	}
+	e := signals.Event{Code: signals.KindStateChanged, Time: s.Since, From: string(from), State: string(s.State), Reason: s.Reason,
+		Message: s.Kind + " is " + string(s.State) + ".", Attrs: []signals.Attr{{Key: "kind", Value: s.Kind}}}
+	if s.State == informers.Forbidden {
+		e.As = signals.Warn
+	}
+	r.sink.Emit(e)
+}
+
+// failed says what goes wrong with an object again and again, without repeating itself.
+func (r *retainer) failed(failure queue.Failure[sweep.Key]) {
+	code, attrs := signals.WorkFailed, []signals.Attr{{Key: "attempt", Value: failure.Attempt}}
+	if failure.Stack != nil {
+		r.recorder.Panic()
+		code = signals.WorkPanicked
+		attrs = append(attrs, signals.Attr{Key: "stack", Value: string(failure.Stack)})
+	} else if failure.Attempt < worthALine {
+		return
+	}
+	leftOut, ok := r.noise.admit(string(code))
+	if !ok {
+		return
+	}
+	if leftOut > 0 {
+		attrs = append(attrs, signals.Attr{Key: "repeated", Value: leftOut})
+	}
+	r.sink.Emit(signals.Event{Code: code, UID: string(failure.Key.UID), Reason: failure.Err.Error(), Attrs: attrs})
+}
+
+// checks are retention's lines of /readyz. None of them makes a replica unready: it follows jobs all the same.
+func (r *retainer) checks() []check {
+	if r.options.RetentionPolicy == "" {
+		return nil
+	}
+	list := []check{{name: "retention/policy", ask: func() (string, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		switch {
+		case r.refused != nil && r.policy != nil:
+			return "refused, the last good one is in force: " + oneLine(r.refused.Error()), nil
+		case r.refused != nil:
+			return "refused, none is in force: " + oneLine(r.refused.Error()), nil
+		case r.policy == nil:
+			return "not read yet", nil
+		}
+		return fmt.Sprintf("%s, %d rules", r.digest, len(r.policy.Rules())), nil
+	}}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.watches {
+		list = append(list, check{name: w.Status().Kind, ask: func() (string, error) {
+			s := w.Status()
+			text := string(s.State) + " since " + s.Since.UTC().Format(time.RFC3339)
+			if s.Reason != "" {
+				text += ": " + s.Reason
+			}
+			return text, nil
+		}})
+	}
+	return list
+}
+
+// stuck says that work on an object has hung for too long, or nil.
+func (r *retainer) stuck() error {
+	if longest := r.queue.LongestInWork(); longest > stuckAfter {
+		return errors.New("work on one object of the retention policy has hung for " + longest.Round(time.Second).String())
+	}
+	return nil
+}

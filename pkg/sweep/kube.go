@@ -1,0 +1,109 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/retention"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/utils/clock"
+)
+
+// Kube reads a cluster's API server. Its reads have no resourceVersion, so that etcd answers and not a cache.
+type Kube struct {
+	Core     kubernetes.Interface
+	Dynamic  dynamic.Interface
+	Metadata metadata.Interface
+	// Mapper knows where the kinds of owners are served.
+	Mapper meta.RESTMapper
+	Clock  clock.PassiveClock
+
+	mu sync.Mutex
+	// unknown are the kinds that nobody serves, with when that was found out.
+	unknown map[schema.GroupKind]time.Time
+}
+
+var _ Live = (*Kube)(nil)
+
+// unknownFor is how long a kind that nobody serves is not asked for again.
+const unknownFor = time.Minute
+
+// Object satisfies Live.
+func (k *Kube) Object(ctx context.Context, kind *retention.Kind, namespace, name string) (*unstructured.Unstructured, error) {
+	var unserved error
+	for _, r := range kind.Resources() {
+		u, err := k.Dynamic.Resource(r).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+			unserved = err // the path, not the object: another version may be served
+			continue
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading %s %s/%s: %w", kind.GroupResource(), namespace, name, err)
+		}
+		return u, nil
+	}
+	return nil, fmt.Errorf("reading %s %s/%s: %w", kind.GroupResource(), namespace, name, unserved)
+}
+
+// Pod satisfies Live.
+func (k *Kube) Pod(ctx context.Context, namespace, name string) (*facts.Pod, error) {
+	p, err := k.Core.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading pod %s/%s: %w", namespace, name, err)
+	}
+	return facts.FromPod(p), nil
+}
+
+// Owner satisfies Live. A kind that nobody serves may come back with its objects, so of those nobody can tell.
+func (k *Kube) Owner(ctx context.Context, namespace string, o facts.Owner) (bool, error) {
+	kind := schema.GroupKind{Group: o.Group, Kind: o.Kind}
+	m, err := k.mapping(kind)
+	if err != nil {
+		return false, fmt.Errorf("finding %s: %w", kind, err)
+	}
+	at := k.Metadata.Resource(m.Resource)
+	var found *metav1.PartialObjectMetadata
+	if m.Scope.Name() == meta.RESTScopeNameNamespace {
+		found, err = at.Namespace(namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	} else {
+		found, err = at.Get(ctx, o.Name, metav1.GetOptions{})
+	}
+	switch {
+	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading %s %s/%s: %w", kind, namespace, o.Name, err)
+	}
+	return found.UID == o.UID, nil
+}
+
+func (k *Kube) mapping(kind schema.GroupKind) (*meta.RESTMapping, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if since, unknown := k.unknown[kind]; unknown && k.Clock.Since(since) < unknownFor {
+		return nil, &meta.NoKindMatchError{GroupKind: kind}
+	}
+	m, err := k.Mapper.RESTMapping(kind)
+	if meta.IsNoMatchError(err) {
+		if k.unknown == nil {
+			k.unknown = map[schema.GroupKind]time.Time{}
+		}
+		k.unknown[kind] = k.Clock.Now()
+	}
+	return m, err
+}

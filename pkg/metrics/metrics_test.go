@@ -106,7 +106,7 @@ func TestAPodIsCountedUnderItsLastVerdictOnly(t *testing.T) {
 # HELP orphand_metrics_refused_total Samples refused because a label value was outside its closed set, which is a bug in orphand.
 # TYPE orphand_metrics_refused_total counter
 orphand_metrics_refused_total 0
-# HELP orphand_pods Pods of jobs that are followed, by verdict and reason. Unproven ones hold their job back.
+# HELP orphand_pods Pods of jobs that are followed, by verdict and reason. Unproven ones hold their job back. Told by the leader only: sum over replicas.
 # TYPE orphand_pods gauge
 orphand_pods{reason="KubeletConfirmed",verdict="Gone"} 0
 orphand_pods{reason="Running",verdict="Alive"} 1
@@ -120,11 +120,11 @@ func TestAFindingIsActiveUntilItEndsAndCountedOnce(t *testing.T) {
 	r.Finding("Overlap", true)
 	r.Finding("Overlap", false)
 	expect(t, registry, []string{"orphand_findings_total", "orphand_findings_active"}, `
-# HELP orphand_findings_active Findings that have started and not ended.
+# HELP orphand_findings_active Findings that have started and not ended. Told by the leader only: sum over replicas.
 # TYPE orphand_findings_active gauge
 orphand_findings_active{finding="ClockSkew"} 0
 orphand_findings_active{finding="Overlap"} 1
-# HELP orphand_findings_total Findings raised, once per cause. Alert on its increase.
+# HELP orphand_findings_total Findings raised, once per cause. Alert on its increase. Told by the leader only: sum over replicas.
 # TYPE orphand_findings_total counter
 orphand_findings_total{finding="ClockSkew"} 0
 orphand_findings_total{finding="Overlap"} 2

@@ -33,6 +33,7 @@ type Recorder struct {
 	oldestUnproven   gaugeSource
 	unreachableNodes gaugeSource
 
+	led      led
 	client   clientMetrics
 	queue    queueMetrics
 	informer informerMetrics
@@ -53,6 +54,7 @@ func (g *gaugeSource) value() float64 {
 // New registers every metric with the registerer, each series at its zero. It fails when one of them is already there.
 func New(registerer prometheus.Registerer, build Build, words Vocabulary) (*Recorder, error) {
 	r := &Recorder{}
+	r.led.leads.Store(true) // until told otherwise: whoever elects no leader leads
 	refused := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "orphand_metrics_refused_total",
 		Help: "Samples refused because a label value was outside its closed set, which is a bug in orphand.",
@@ -60,6 +62,13 @@ func New(registerer prometheus.Registerer, build Build, words Vocabulary) (*Reco
 	collectors := []prometheus.Collector{refused}
 	gaugeVec := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+		collectors = append(collectors, v)
+		return v
+	}
+	// What is told by the leader only is right when summed over replicas.
+	const leaderOnly = " Told by the leader only: sum over replicas."
+	ledVec := func(name, help string, labels ...string) ledGauges {
+		v := r.led.gauges(prometheus.GaugeOpts{Name: name, Help: help + leaderOnly}, labels)
 		collectors = append(collectors, v)
 		return v
 	}
@@ -79,18 +88,18 @@ func New(registerer prometheus.Registerer, build Build, words Vocabulary) (*Reco
 		return h
 	}
 
-	pods := gaugeVec("orphand_pods",
+	pods := ledVec("orphand_pods",
 		"Pods of jobs that are followed, by verdict and reason. Unproven ones hold their job back.", "verdict", "reason")
 	r.pods = newClosed(refused, words.Verdicts, func(v VerdictReason) prometheus.Gauge {
-		return pods.WithLabelValues(v.Verdict, v.Reason)
+		return pods.with(v.Verdict, v.Reason)
 	})
-	jobs := gaugeVec("orphand_jobs", "Jobs that are followed, by state. Only Settled and Cleared ones are safe to run again.", "state")
-	r.jobs = newClosed(refused, words.JobStates, func(s string) prometheus.Gauge { return jobs.WithLabelValues(s) })
+	jobs := ledVec("orphand_jobs", "Jobs that are followed, by state. Only Settled and Cleared ones are safe to run again.", "state")
+	r.jobs = newClosed(refused, words.JobStates, func(s string) prometheus.Gauge { return jobs.with(s) })
 
-	findingsTotal := counterVec("orphand_findings_total", "Findings raised, once per cause. Alert on its increase.", "finding")
+	findingsTotal := counterVec("orphand_findings_total", "Findings raised, once per cause. Alert on its increase."+leaderOnly, "finding")
 	r.findingsTotal = newClosed(refused, words.Findings, func(f string) prometheus.Counter { return findingsTotal.WithLabelValues(f) })
-	findingsActive := gaugeVec("orphand_findings_active", "Findings that have started and not ended.", "finding")
-	r.findingsActive = newClosed(refused, words.Findings, func(f string) prometheus.Gauge { return findingsActive.WithLabelValues(f) })
+	findingsActive := ledVec("orphand_findings_active", "Findings that have started and not ended.", "finding")
+	r.findingsActive = newClosed(refused, words.Findings, func(f string) prometheus.Gauge { return findingsActive.with(f) })
 
 	kindState := gaugeVec("orphand_kind_state", "1 for the state that the watch of a kind is in. Anything but watching means that orphand is blind to that kind.", "kind", "state")
 	r.kindState = newClosed(refused, product(words.Kinds, words.KindStates), func(p pair) prometheus.Gauge {
@@ -114,8 +123,8 @@ func New(registerer prometheus.Registerer, build Build, words Vocabulary) (*Reco
 	refusals := counterVec("orphand_refusals_total", "Decisions not to delete what is left of a job, once for each object and reason.", "reason")
 	r.refusals = newClosed(refused, words.Refusals, func(w string) prometheus.Counter { return refusals.WithLabelValues(w) })
 
-	decisions := gaugeVec("orphand_retention_objects", "Objects and pods that the retention policy looks at, by what it says of them now.", "decision", "reason")
-	r.decisions = newClosed(refused, words.Decisions, func(d Decision) prometheus.Gauge { return decisions.WithLabelValues(d.Verb, d.Reason) })
+	decisions := ledVec("orphand_retention_objects", "Objects and pods that the retention policy looks at, by what it says of them now.", "decision", "reason")
+	r.decisions = newClosed(refused, words.Decisions, func(d Decision) prometheus.Gauge { return decisions.with(d.Verb, d.Reason) })
 	r.lateness = histogram("orphand_retention_lateness_seconds",
 		"Time from when an object was due, and could be known to be, to its DELETE. Backlogs are left out.",
 		.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
@@ -129,21 +138,21 @@ func New(registerer prometheus.Registerer, build Build, words Vocabulary) (*Reco
 		Name: "orphand_panics_total", Help: "Panics contained while working on a job, each of which is a bug in orphand."})
 	collectors = append(collectors, r.panics)
 	r.settlement = histogram("orphand_settlement_seconds",
-		"Time from a TrainJob seen gone to its job settled.",
+		"Time from a TrainJob seen gone to its job settled."+leaderOnly,
 		1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4*3600, 12*3600, 24*3600)
 	r.verdictLatency = histogram("orphand_verdict_latency_seconds",
-		"Time from the watch event that carries the proof to the verdict said.",
+		"Time from the watch event that carries the proof to the verdict said."+leaderOnly,
 		.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
 
 	collectors = append(collectors,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "orphand_unproven_oldest_seconds",
-			Help: "Age of the oldest Unproven verdict in force, 0 when there is none.",
-		}, r.oldestUnproven.value),
+			Help: "Age of the oldest Unproven verdict in force, 0 when there is none." + leaderOnly,
+		}, r.led.value(&r.oldestUnproven)),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "orphand_unreachable_nodes",
-			Help: "Nodes that cannot be heard and hold pods that are not Gone.",
-		}, r.unreachableNodes.value))
+			Help: "Nodes that cannot be heard and hold pods that are not Gone." + leaderOnly,
+		}, r.led.value(&r.unreachableNodes)))
 
 	info := gaugeVec("orphand_build_info", "1, labelled with what is running.", "version", "revision", "go_version")
 	info.WithLabelValues(build.Version, build.Revision, build.GoVersion).Set(1)
@@ -191,10 +200,18 @@ func (r *Recorder) JobState(from, to string) {
 }
 
 // Settled records how long a job took from its TrainJob seen gone until it was settled.
-func (r *Recorder) Settled(d time.Duration) { r.settlement.Observe(d.Seconds()) }
+func (r *Recorder) Settled(d time.Duration) {
+	if r.led.leads.Load() {
+		r.settlement.Observe(d.Seconds())
+	}
+}
 
 // VerdictLatency records the time from the arrival of the event that carries a proof to the verdict.
-func (r *Recorder) VerdictLatency(d time.Duration) { r.verdictLatency.Observe(d.Seconds()) }
+func (r *Recorder) VerdictLatency(d time.Duration) {
+	if r.led.leads.Load() {
+		r.verdictLatency.Observe(d.Seconds())
+	}
+}
 
 // Finding records that a finding started or ended.
 func (r *Recorder) Finding(code string, started bool) {
@@ -202,7 +219,9 @@ func (r *Recorder) Finding(code string, started bool) {
 		r.findingsActive.on(code, prometheus.Gauge.Dec)
 		return
 	}
-	r.findingsTotal.on(code, prometheus.Counter.Inc)
+	if r.led.leads.Load() {
+		r.findingsTotal.on(code, prometheus.Counter.Inc)
+	}
 	r.findingsActive.on(code, prometheus.Gauge.Inc)
 }
 
@@ -261,7 +280,10 @@ func (r *Recorder) Policy(loaded bool) {
 func (r *Recorder) NodesReadable(readable bool) { r.nodesReadable.Set(bit(readable)) }
 
 // Leader records whether this replica leads.
-func (r *Recorder) Leader(leads bool) { r.leader.Set(bit(leads)) }
+func (r *Recorder) Leader(leads bool) {
+	r.led.leads.Store(leads)
+	r.leader.Set(bit(leads))
+}
 
 // Panic counts a panic that was contained.
 func (r *Recorder) Panic() { r.panics.Inc() }

@@ -31,13 +31,13 @@ type ExitCode struct {
 func ExitCodes() []ExitCode {
 	return []ExitCode{
 		{ExitOK, "Done; for `run`, stopped as asked by SIGINT or SIGTERM."},
-		{ExitFailure, "Failed at run time; the last line on standard error says why."},
+		{ExitFailure, "Failed at run time; the last line on standard error says why. For `replay`: an expectation did not hold."},
 		{ExitUnproven, "The time is up and at least one pod is Unproven: nobody can tell whether its processes run."},
 		{ExitAlive, "The time is up and something of the job is Alive, or could start."},
 		{ExitRefused, "Something could not be deleted: a permission is missing, the API server refused, or it must not be."},
 		{ExitElsewhere, "The job runs in another cluster: nothing is known of its processes here."},
 		{ExitIncomplete, "`check`: a kind, a version or a permission is missing; the output says which, and what to add."},
-		{ExitUsage, "The command line or the kubeconfig is wrong; one line on standard error names the flag and the cure."},
+		{ExitUsage, "The command line or the kubeconfig is wrong; one line on standard error names the flag and the cure. For `replay`: a file is malformed."},
 	}
 }
 

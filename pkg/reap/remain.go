@@ -42,7 +42,9 @@ type Remain struct {
 func (r *Remain) Terminating() bool { return r.Deletion.Known() }
 
 // blocks says whether the remain keeps its job from being cleared.
-func (r *Remain) blocks() bool { return !r.Removed || r.Verdict != nodeproof.Gone }
+func (r *Remain) blocks() bool {
+	return !r.Removed || r.Ref.Kind == facts.KindPod && r.Verdict != nodeproof.Gone
+}
 
 // order is that of an object's life: what makes others comes first.
 func order(kind string) int {

@@ -7,11 +7,13 @@ import (
 
 	"github.com/orphand/orphand/internal/stage"
 	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/settle"
 	"github.com/orphand/orphand/pkg/signals"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 )
 
@@ -191,5 +193,25 @@ func TestATrainJobThatOnlyALiveReadEverFoundIsNotTakenToBeThereForEver(t *testin
 	f.run(5 * time.Minute)
 	if last := f.told[len(f.told)-1]; last != "T1 Cleared" {
 		t.Errorf("the last word of it is %q", f.told)
+	}
+}
+
+func TestAPodThatIsNotJudgedYetIsOnTheRecordWithAVerdict(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(epoch)
+	e := settle.New(settle.Config{Options: settle.Defaults(), Clock: clk, Live: &counted{}, Queue: pile{}})
+	tj, err := facts.FromTrainJob(trainJobOf("tj", "T1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.TrainJobSeen(tj, true)
+	e.ObjectSeen(facts.FromJobSet(jobSetOf("tj", "J1", "T1")), true)
+	e.TrainJobGone(tj, 0)
+	if err := e.Sync(t.Context(), tj.JobKey()); err != nil {
+		t.Fatal(err)
+	}
+	e.PodSeen(facts.FromPod(podOf("P1", "J1", "n1")), false)
+	note, kept := e.Note(tj.JobKey())
+	if !kept || len(note.Pods) != 1 || note.Pods[0].Said.Verdict == "" || !note.Pods[0].Since.Known() {
+		t.Errorf("the record of the job: %t %+v", kept, note.Pods)
 	}
 }

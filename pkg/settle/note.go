@@ -82,7 +82,14 @@ func (e *Engine) Note(key facts.JobKey) (Note, bool) {
 		}
 		h := *p.h
 		h.Runs = slices.Clone(p.h.Runs)
-		n.Pods = append(n.Pods, PodNote{History: &h, Said: p.said, Since: p.saidAt})
+		note := PodNote{History: &h, Said: p.said, Since: p.saidAt}
+		if note.Said == (nodeproof.Pair{}) { // seen, and not judged yet
+			note.Said, note.Since = nodeproof.Pair{Verdict: nodeproof.Alive, Reason: nodeproof.Pending}, h.Seen
+			if h.Pod.Bound() {
+				note.Said.Reason = nodeproof.Running
+			}
+		}
+		n.Pods = append(n.Pods, note)
 	}
 	for _, past := range j.past.Evidence {
 		if now := evidence[evidenceKind{past.Reason, past.Weak}]; now == nil || now.Count < past.Count {

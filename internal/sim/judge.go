@@ -57,7 +57,11 @@ type judge struct {
 	life     int
 	// contradicted are the jobs that must raise NodeReturned, and by when.
 	contradicted map[types.UID]time.Duration
-	tally        *Tally
+	// shown are the machines that orphand was shown, and in which life of it last; promised the pods that its records named
+	// when it was stopped last.
+	shown    map[facts.Machine]int
+	promised map[types.UID]bool
+	tally    *Tally
 }
 
 // word is what was said, when, and in which life of orphand.
@@ -70,7 +74,8 @@ type word struct {
 
 func newJudge(w *World) *judge {
 	return &judge{w: w, gone: map[types.UID]word{}, over: map[types.UID]word{}, verdicts: map[types.UID]nodeproof.Pair{}, states: map[types.UID]settle.State{},
-		findings: map[types.UID]map[signals.Finding]time.Duration{}, seen: map[types.UID]int{}, contradicted: map[types.UID]time.Duration{}, tally: newTally()}
+		findings: map[types.UID]map[signals.Finding]time.Duration{}, seen: map[types.UID]int{}, contradicted: map[types.UID]time.Duration{},
+		shown: map[facts.Machine]int{}, promised: map[types.UID]bool{}, tally: newTally()}
 }
 
 func (j *judge) violate(i Invariant, pod, job types.UID, format string, args ...any) {
@@ -181,7 +186,7 @@ func (j *judge) unknowable(pod types.UID, said word) bool {
 	case !seen:
 		j.tally.Unseen++
 		return true
-	case life < said.life:
+	case life < said.life && !j.promised[pod]:
 		j.tally.Forgotten++
 		return true
 	}
@@ -232,6 +237,7 @@ func (j *judge) state(job types.UID, now settle.State) {
 
 // nodeSeen: a Node has reached orphand. Does it contradict what was said of a pod?
 func (j *judge) nodeSeen(n *facts.Node) {
+	j.shown[n.Machine] = j.life
 	for uid, said := range j.gone {
 		if said.life != j.life || said.reason != nodeproof.NodeDeleted && said.reason != nodeproof.OutOfService {
 			continue
@@ -257,7 +263,16 @@ func (j *judge) atEnd() {
 			j.violate(NothingUnsaid, "", job, "job %s: a machine that had been called dead was seen in the same boot at %s, and NodeReturned was not raised", job, at)
 		}
 	}
+	held := map[types.UID]bool{}
+	if e := j.w.engine(); e != nil {
+		for _, v := range e.Jobs() {
+			held[v.Key.UID] = true
+		}
+	}
 	for _, job := range sortedKeys(j.states) {
+		if !held[job] {
+			continue // its work was found to be another job's, or it is over for long
+		}
 		if s := j.states[job]; !s.Over() && s != settle.Elsewhere {
 			j.violate(EverythingSettles, "", job, "job %s is %s, %s after everything was put right: %s", job, s, settleWithin, j.open(job))
 		}

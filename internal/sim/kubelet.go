@@ -23,6 +23,8 @@ type kubelet struct {
 	// rejects says that its admission refuses the pods that it finds running: the runtime, or a device plugin, was not up
 	// yet (kubernetes#118559).
 	rejects bool
+	// posted is when it last posted the node's status.
+	posted time.Duration
 }
 
 func newKubelet(m *machine, rejects bool) *kubelet {
@@ -105,7 +107,10 @@ func (k *kubelet) post() {
 	}
 }
 
-// describe writes into a Node what the kubelet knows of itself, and says whether that is new.
+// statusEvery is nodeStatusReportFrequency: how often the status is posted although nothing in it has changed.
+const statusEvery = 5 * time.Minute
+
+// describe writes into a Node what the kubelet knows of itself, and says whether that is to be posted.
 func (k *kubelet) describe(n *corev1.Node) bool {
 	info := corev1.NodeSystemInfo{SystemUUID: k.m.identity.SystemUUID, MachineID: k.m.identity.MachineID, BootID: k.m.boot}
 	changed := n.Status.NodeInfo != info
@@ -114,10 +119,15 @@ func (k *kubelet) describe(n *corev1.Node) bool {
 	if k.m.runtimeDown {
 		ready = corev1.ConditionFalse
 	}
-	return setReady(n, ready, k.m.now()) || changed
+	changed = setReady(n, ready, k.m.now()) || changed || k.m.w.at()-k.posted >= statusEvery
+	if changed {
+		k.posted = k.m.w.at()
+		n.Status.Conditions[0].LastHeartbeatTime = k.m.now()
+	}
+	return changed
 }
 
-// setReady writes a node's Ready condition.
+// setReady writes a node's Ready condition, the only one that matters here.
 func setReady(n *corev1.Node, ready corev1.ConditionStatus, now metav1.Time) bool {
 	for i := range n.Status.Conditions {
 		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {

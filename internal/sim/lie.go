@@ -31,7 +31,13 @@ func (w *World) covered(pod types.UID, m *machine) bool {
 			return true
 		}
 	}
-	return w.abandoned(pod, m)
+	return w.abandoned(pod, m) || w.hidden(m)
+}
+
+// hidden says whether another machine took over the machine's own Node object, which Kubernetes assumes nobody lets happen
+// (a Node is to be removed before another machine takes its name), and orphand was not told of the machine in this life.
+func (w *World) hidden(m *machine) bool {
+	return m.displaced && w.judge.shown[m.identity] != w.judge.life
 }
 
 // removal is the end of a Node that showed a machine in a boot.
@@ -83,6 +89,7 @@ func (w *World) nodeWritten(n *corev1.Node) {
 			m.shows, m.shownSince = n.UID, w.at()
 		case !shown && m.shows == n.UID:
 			m.shows = ""
+			m.displaced = m.displaced || there && held.UID == n.UID && held.Status.NodeInfo.MachineID != m.identity.MachineID
 			if !there {
 				m.removals = append(m.removals, removal{at: w.at(), boot: m.boot, ready: readyOf(n) == corev1.ConditionTrue, healthy: m.healthySince})
 			}

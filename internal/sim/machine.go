@@ -43,6 +43,8 @@ type machine struct {
 	// removals are the ends of Nodes that showed it.
 	removals []removal
 	ending   Ending
+	// displaced says that another machine took over the Node object that showed it.
+	displaced bool
 }
 
 // now is the machine's clock.

@@ -39,6 +39,8 @@ type Plan struct {
 	Latency Slowness
 	// Workers is how long orphand's queue lets a key wait.
 	Workers Slowness
+	// Durable says that orphand can keep its records.
+	Durable bool
 	// Start is when orphand is started.
 	Start time.Duration
 }
@@ -171,6 +173,7 @@ func NewPlan(seed uint64) Plan {
 	for _, k := range watched() {
 		p.Lag[k] = pick(d, Slowness{0, 30 * time.Millisecond}, Slowness{0, 30 * time.Millisecond}, Slowness{0, 800 * time.Millisecond}, Slowness{0, 4 * time.Second}, Slowness{time.Second, 20 * time.Second})
 	}
+	p.Durable = d.chance(0.5)
 	if d.chance(0.5) {
 		p.Start = d.between(0, 90*time.Second)
 	}

@@ -1,12 +1,10 @@
 package sim
 
 import (
-	"context"
 	"time"
 
 	"github.com/orphand/orphand/internal/stage"
 	"github.com/orphand/orphand/pkg/facts"
-	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/nodeproof"
 	"github.com/orphand/orphand/pkg/settle"
 	corev1 "k8s.io/api/core/v1"
@@ -60,6 +58,9 @@ func newWorld(p Plan) *World {
 		due: map[stage.Kind]time.Duration{}, watchD: map[stage.Kind]*dice{}, delay: map[stage.Kind]slowness{},
 		scenes: map[int]*machine{}, spared: map[*machine]bool{}, lastDeleted: map[int]types.UID{}}
 	w.api = newAPIServer(w)
+	if p.Durable {
+		w.records = stage.NewRecords()
+	}
 	w.truth = newTruth(w)
 	w.judge = newJudge(w)
 	w.film = &film{w: w}
@@ -69,11 +70,11 @@ func newWorld(p Plan) *World {
 	}
 	w.readsD = roll(p.Seed, "reads")
 	w.stage.API.Latency = func(verb, kind, _, name string) time.Duration {
-		if verb != "get" {
+		if verb != "get" && verb != "list" {
 			return 0
 		}
 		w.reads++
-		w.film.say("read of %s %s", kind, name)
+		w.film.say("%s of %s %s", verb, kind, name)
 		return w.readsD.between(p.Latency.From, p.Latency.To)
 	}
 	w.trainer = newTrainer(w)
@@ -113,7 +114,7 @@ func (w *World) begin() {
 	w.daemon = w.stage.Daemon(stage.Config{
 		Sink: w.judge,
 		Build: func(p stage.Parts) stage.Process {
-			return &spy{w: w, Engine: stage.Engine(settle.Defaults())(p).(*settle.Engine)}
+			return newSpy(w, p)
 		},
 		Prepare: func(q *stage.Queue[facts.JobKey]) {
 			q.Pause = func() time.Duration { return pauses.between(w.plan.Workers.From, w.plan.Workers.To) }
@@ -152,39 +153,10 @@ func (j *judge) reborn() {
 // engine is orphand's engine; nil while it does not run.
 func (w *World) engine() *settle.Engine {
 	if s, ok := w.daemon.Process().(*spy); ok && s != nil {
-		return s.Engine
+		return s.engine
 	}
 	return nil
 }
-
-// spy stands between the handlers and the engine, and notes what orphand gets to see.
-type spy struct {
-	w *World
-	*settle.Engine
-}
-
-var _ stage.Process = (*spy)(nil)
-
-// PodSeen notes that orphand knows of the pod.
-func (s *spy) PodSeen(p *facts.Pod, initial bool) {
-	s.w.judge.seen[p.UID] = s.w.judge.life
-	s.Engine.PodSeen(p, initial)
-}
-
-// PodGone notes that orphand knows of the pod.
-func (s *spy) PodGone(p *facts.Pod, how informers.End) {
-	s.w.judge.seen[p.UID] = s.w.judge.life
-	s.Engine.PodGone(p, how)
-}
-
-// NodeSeen notes what speaks against orphand's word.
-func (s *spy) NodeSeen(n *facts.Node, initial bool) {
-	s.w.judge.nodeSeen(n)
-	s.Engine.NodeSeen(n, initial)
-}
-
-// Sync is one look at one job.
-func (s *spy) Sync(ctx context.Context, k facts.JobKey) error { return s.Engine.Sync(ctx, k) }
 
 // putRight ends every trouble: the API is well, every machine returns, is rebooted, is gone with its Node, or off and marked
 // so; every TrainJob is deleted; and a person vouches for what no evidence can reach any more.

@@ -55,6 +55,10 @@ func (w *worker) containerStatus(p *corev1.Pod, name, creating string, old *core
 		if old != nil {
 			st.RestartCount = max(st.RestartCount, old.RestartCount)
 		}
+		if old != nil {
+			// Kept when the container's ID changes (feature RestartAllContainersOnContainerExits, on by default).
+			st.LastTerminationState = *old.LastTerminationState.DeepCopy()
+		}
 		if c.running {
 			st.State.Running = &corev1.ContainerStateRunning{StartedAt: c.started}
 			return st

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/orphand/orphand/pkg/nodeproof"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,15 +28,15 @@ type worker struct {
 	dirty, posting bool
 }
 
-// grace is how long the kubelet lets the pod end: the API's grace where it was asked to terminate, else the spec's, and never
+// grace is how long the kubelet lets the pod end: the API's grace where it heard of the deletion, else the spec's, and never
 // below a second (pod_workers.go, calculateEffectiveGracePeriod).
 func (w *worker) grace() time.Duration {
 	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
-	if g := w.pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		seconds = *g
-	}
-	if g := w.pod.DeletionGracePeriodSeconds; g != nil && w.pod.DeletionTimestamp != nil {
-		seconds = min(seconds, *g)
+	switch {
+	case w.pod.DeletionTimestamp != nil:
+		seconds = *w.pod.DeletionGracePeriodSeconds
+	case w.pod.Spec.TerminationGracePeriodSeconds != nil:
+		seconds = *w.pod.Spec.TerminationGracePeriodSeconds
 	}
 	return time.Duration(max(seconds, 1)) * time.Second
 }
@@ -44,8 +45,14 @@ func (w *worker) runtime() *runtime { return w.k.m.runtime }
 
 // refuse is a rejection at admission: Failed, and every container status dropped (kubelet.go, rejectPod), though containers
 // run. Housekeeping kills them seconds later.
+//
+// A process that cannot be killed outlives that, with nothing in the API to tell of it: this is where weak evidence fails, and
+// why it is called weak. Such histories are counted apart.
 func (w *worker) refuse() {
 	w.refused, w.terminating = true, true
+	if w.k.m.w.unkillable(w.uid, w.k.m) {
+		w.k.m.w.lie(Lie{Pod: w.uid, Reason: nodeproof.KubeletConfirmed})
+	}
 	w.post()
 	w.k.later(w.k.dice.between(2*time.Second, 20*time.Second), func() { w.killRefused() })
 }

@@ -31,7 +31,9 @@ type World struct {
 	readsD *dice
 	events int
 	lies   []Lie
-	faults []stage.Fault
+	// records outlive orphand's restarts; nil where they cannot be kept.
+	records *stage.Records
+	faults  []stage.Fault
 	// scenes are the machines of troubles that have begun; spared are those that run on without their Node on purpose;
 	// lastDeleted is the newest deleted TrainJob of each plan.
 	scenes      map[int]*machine

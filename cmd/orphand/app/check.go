@@ -88,6 +88,7 @@ when something is.
 		}
 		return nil
 	}
+	cmd.AddCommand(newCheckPolicyCommand(streams))
 	return cmd
 }
 

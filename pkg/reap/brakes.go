@@ -55,7 +55,7 @@ func (b *Brakes) Take(now time.Time) (Reason, time.Time) {
 	defer b.mu.Unlock()
 	reason, until := b.held(now)
 	if reason == "" {
-		b.pace.sent = append(b.pace.sent, now)
+		b.pace.took(b.o.MaxPerMinute, now)
 	}
 	return reason, until
 }
@@ -70,7 +70,7 @@ func (b *Brakes) held(now time.Time) (Reason, time.Time) {
 	return "", time.Time{}
 }
 
-// pace is when the DELETEs of the last minute were sent.
+// pace is when the last DELETEs were sent.
 type pace struct {
 	sent []time.Time
 }
@@ -82,13 +82,21 @@ func (p *pace) next(limit int, now time.Time) time.Time {
 	if limit <= 0 {
 		return now.Add(paceWindow)
 	}
-	for len(p.sent) > 0 && !p.sent[0].Add(paceWindow).After(now) {
-		p.sent = p.sent[1:]
-	}
 	if len(p.sent) < limit {
 		return now
 	}
-	return p.sent[len(p.sent)-limit].Add(paceWindow)
+	if until := p.sent[len(p.sent)-limit].Add(paceWindow); until.After(now) {
+		return until
+	}
+	return now
+}
+
+// took remembers the last limit DELETEs: no earlier one matters.
+func (p *pace) took(limit int, now time.Time) {
+	p.sent = append(p.sent, now)
+	if len(p.sent) > limit {
+		p.sent = p.sent[len(p.sent)-limit:]
+	}
 }
 
 // weather is how the cluster's nodes fare.

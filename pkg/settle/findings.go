@@ -139,7 +139,7 @@ func (e *Engine) podArrived(p *pod, now facts.Instant) {
 		j.rankSeen[r] = seen
 		if len(seen) >= e.c.RecreateLoop && e.c.RecreateLoop > 0 && now.Sub(seen[len(seen)-e.c.RecreateLoop]) <= e.c.RecreateWindow {
 			e.raise(j, signals.RecreateLoop, "rank:"+string(r.job)+"/"+r.index,
-				fmt.Sprintf("%d pods of rank %s within %s", len(seen), p.h.Pod.Rank(), now.Sub(seen[len(seen)-e.c.RecreateLoop])), onPod(p))
+				fmt.Sprintf("%d pods of rank %s within %s", len(seen), p.h.Pod.Rank(), now.Sub(seen[len(seen)-e.c.RecreateLoop]).Round(time.Second)), onPod(p))
 		}
 	}
 }
@@ -270,7 +270,7 @@ func (e *Engine) podFindings(p *pod, now facts.Instant) {
 		}
 	}
 	e.set(stuck, j, signals.StuckTerminating, uid, func() string {
-		return fmt.Sprintf("%s is still terminating %s after its grace ended, on node %s, which can be heard", f.Ref(), now.Sub(h.GraceEnds), f.Node)
+		return fmt.Sprintf("%s is still terminating %s after its grace ended, on node %s, which can be heard", f.Ref(), now.Sub(h.GraceEnds).Round(time.Second), f.Node)
 	}, onPod(p))
 	held := gone && h.Removal == nodeproof.Present && f.Terminating() && len(f.Finalizers) > 0
 	if held {
@@ -365,7 +365,7 @@ func (e *Engine) jobFindings(j *job, now facts.Instant) {
 		return t.Ref().String() + " is held by finalizer " + heldBy(t.Finalizers)
 	}, nil)
 	e.set(!j.present && j.sure && now >= j.gone.After(e.c.GCGrace) && j.uncollected() != "", j, signals.GarbageCollectorStalled, "", func() string {
-		return j.uncollected() + " was not asked to go although its TrainJob is gone for " + now.Sub(j.gone).String()
+		return j.uncollected() + " was not asked to go although its TrainJob is gone for " + now.Sub(j.gone).Round(time.Second).String()
 	}, nil)
 	if j.state.Over() {
 		e.end(j, signals.UnprovableGrace, "")

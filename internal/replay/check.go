@@ -229,6 +229,7 @@ func (c *checker) pod(name string) (nodeproof.Pair, error) {
 		}
 	}
 	if len(uids) > 1 {
+		slices.Sort(uids)
 		return nodeproof.Pair{}, fmt.Errorf("%d pods of that name (%s; give the UID)", len(uids), strings.Join(uids, ", "))
 	}
 	return found, nil

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -74,11 +73,10 @@ func (r *reader) fault(d *document, t *tree) (*stage.Fault, error) {
 	return f, nil
 }
 
-// kinds refuses faults of kinds that nobody knows: they would never be met, and nobody would be told.
+// kinds refuses faults of kinds that are written in another way than objects write them: they would never be met, and
+// nobody would be told.
 func (r *reader) kinds() error {
-	known := []string{"ConfigMap", "Secret", "Service", "PodGroup", "Orphan", "Lease", "Event", "Namespace", "CronJob",
-		"SelfSubjectAccessReview", "ClusterTrainingRuntime", "Workflow", "PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob",
-		"JAXJob", "RayJob", "SparkApplication"}
+	known := []string{"ConfigMap", "Secret", "Service", "PodGroup", "Orphan", "Lease"}
 	for _, w := range stage.Watches() {
 		known = append(known, w.Kind.Kind)
 	}
@@ -88,8 +86,10 @@ func (r *reader) kinds() error {
 		}
 	}
 	for _, n := range r.named {
-		if !slices.Contains(known, n.kind) {
-			return &Malformed{Place: n.at, Message: strconv.Quote(n.kind) + " is no kind that is known here: expected one as objects name it, such as Node or JobSet"}
+		for _, k := range known {
+			if n.kind != k && (strings.EqualFold(n.kind, k) || strings.EqualFold(n.kind, k+"s")) {
+				return &Malformed{Place: n.at, Message: strconv.Quote(n.kind) + " is no kind: expected " + k + ", as objects name it"}
+			}
 		}
 	}
 	return nil

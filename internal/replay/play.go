@@ -270,10 +270,10 @@ func (p *play) add(l Line) {
 func (p *play) deletes() {
 	calls := p.deleted()
 	for _, c := range calls[p.calls:] {
-		l := Line{At: c.At.Sub(p.history.Start), Event: eventDelete, What: refOf(c).String(), UID: string(c.UID), To: "deleted"}
-		l.Fields = []signals.Attr{{Key: "object", Value: l.What}, {Key: signals.FieldUID, Value: l.UID}}
+		l := Line{At: c.At.Sub(p.history.Start), Event: eventDelete, What: called(c), To: "DELETE accepted"}
+		l.Fields = []signals.Attr{{Key: "object", Value: refOf(c).String()}, {Key: "objectUID", Value: string(c.UID)}, {Key: "accepted", Value: c.Err == nil}}
 		if c.Err != nil {
-			l.To, l.Detail = "refused", c.Err.Error()
+			l.To, l.Detail = "DELETE refused", c.Err.Error()
 			l.Fields = append(l.Fields, signals.Attr{Key: signals.FieldReason, Value: l.Detail})
 		}
 		p.result.Lines = append(p.result.Lines, l)

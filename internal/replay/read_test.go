@@ -55,7 +55,7 @@ func TestAMalformedFileNamesThePlaceAndWhatWasExpected(t *testing.T) {
 		"metadata of any kind":             {"at: 0s\ntype: ADDED\nobject:\n  apiVersion: batch/v1\n  kind: Job\n  metadata:\n    name: p\n    deletionTimestamp: soon\n", "f:8: document 1: object.metadata cannot be read"},
 		"a TrainJob that cannot be read":   {"at: 0s\ntype: ADDED\nobject:\n  apiVersion: trainer.kubeflow.org/v1alpha1\n  kind: TrainJob\n  metadata: {name: t}\n  spec: {suspend: 7}\n", "document 1: reading TrainJob default/t"},
 		"an api without a verb":            {event + "at: 1s\napi: {code: 500}\n", "f:6: document 2: verb is missing in api"},
-		"an api with a plural":             {event + "at: 1s\napi: {verb: get, kind: Nodes, code: 500}\n", `f:6: document 2: "Nodes" is no kind that is known here`},
+		"an api with a plural":             {event + "at: 1s\napi: {verb: get, kind: Nodes, code: 500}\n", `f:6: document 2: "Nodes" is no kind: expected Node, as objects name it`},
 		"an api with code and timeout":     {event + "at: 1s\napi: {verb: get, code: 500, timeout: true}\n", "api has timeout and code: expected one of them"},
 		"an api without code and timeout":  {event + "at: 1s\napi: {verb: get}\n", "api has neither code nor timeout"},
 		"an api with a strange code":       {event + "at: 1s\napi: {verb: get, code: 200}\n", `code is "200": expected an HTTP status from 400 to 599`},

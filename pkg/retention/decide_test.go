@@ -363,3 +363,18 @@ func TestADryRunDecidesAndDoesNotAct(t *testing.T) {
 		}
 	}
 }
+
+// A policy that reads as the one before it did takes over its records.
+func TestAnObjectThatAnotherPolicyReadIsDecidedOnAllTheSame(t *testing.T) {
+	before, after := policy(t, hour), policy(t, `rules: [{name: all, match: {kinds: [Job]}, ttlAfterFinished: 5s, keepLast: {succeeded: 0}}]`)
+	if before.Reading() != after.Reading() {
+		t.Fatal("they do not read alike")
+	}
+	o := object(t, before, annotated(""))
+	if got := said(after.Decide(Case{Object: o, Now: second(0)})); got != "DELETE@5" {
+		t.Error(got)
+	}
+	if surplus := after.Surplus([]Case{{Object: o, Now: second(0)}}); len(surplus) != 1 {
+		t.Error(surplus)
+	}
+}

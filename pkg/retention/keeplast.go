@@ -12,7 +12,7 @@ import (
 // group is what keepLast counts together.
 type group struct {
 	rule    *rule
-	kind    *Kind
+	kind    string
 	outcome Outcome
 	// within is the namespace, with the owner's UID or the label's value where the rule says so.
 	within string
@@ -30,7 +30,7 @@ func (r *rule) cap(o *Object) (group, int, bool) {
 	if limit == nil {
 		return group{}, 0, false
 	}
-	g := group{rule: r, kind: o.Of, outcome: o.Outcome.group(), within: o.Namespace}
+	g := group{rule: r, kind: o.Of.GroupResource(), outcome: o.Outcome.group(), within: o.Namespace}
 	if r.KeepLast.Per == "owner" {
 		g.within += "/" + string(o.Owner.UID)
 	} else if label, ok := strings.CutPrefix(r.KeepLast.Per, "label:"); ok {

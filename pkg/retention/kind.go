@@ -56,6 +56,9 @@ func (k *Kind) Resources() []schema.GroupVersionResource {
 	return list
 }
 
+// is says whether two are the same kind, whichever policy knows them.
+func (k *Kind) is(other *Kind) bool { return k.Group == other.Group && k.Resource == other.Resource }
+
 // PodSelector names what pods of the kind are found by: PodLabel, or OwnerSelector and the kind where it has none.
 func (k *Kind) PodSelector() string {
 	if k.PodLabel != "" {

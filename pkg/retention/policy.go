@@ -318,7 +318,7 @@ func (d *decoder) expression(c compiler, text, path string, wanted []*celType) *
 
 // matches says whether the rule is for the object.
 func (r *rule) matches(o *Object) bool {
-	return (r.kinds == nil || slices.Contains(r.kinds, o.Of)) &&
+	return (r.kinds == nil || slices.ContainsFunc(r.kinds, o.Of.is)) &&
 		r.namespaces.match(o.Namespace) &&
 		r.labels.Matches(o.Labels) &&
 		(r.expression == "" || o.expressions[r.expression])

@@ -26,6 +26,7 @@ type leadership struct {
 	me      string
 	sink    signals.Sink
 	record  func(leads bool)
+	fence   *fencedLock
 
 	mu      sync.Mutex
 	elector *leaderelection.LeaderElector
@@ -47,19 +48,21 @@ func newLeadership(options Options, leases coordination.LeasesGetter, sink signa
 	if err != nil {
 		return nil, fmt.Errorf("finding the host's name for the leader election: %w", err)
 	}
-	return &leadership{options: options, leases: leases, me: host + "_" + string(uuid.NewUUID()), sink: sink, record: record}, nil
+	return &leadership{options: options, leases: leases, me: host + "_" + string(uuid.NewUUID()), sink: sink, record: record,
+		fence: &fencedLock{clock: clock.RealClock{}}}, nil
 }
 
 // run stands for election until ctx ends, again whenever leadership was lost, and gives the Lease back at the end.
 func (l *leadership) run(ctx context.Context) error {
 	lease := &leaseWatch{me: l.me, least: l.options.LeaseDuration, clock: clock.RealClock{}, free: l.retry} // the elector's own clock
+	l.fence.Interface = watchedLock{watch: lease, Interface: &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: l.options.LeaseNS, Name: l.options.LeaseName},
+		Client:     l.leases,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: l.me},
+	}}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Name: l.options.LeaseName,
-		Lock: watchedLock{watch: lease, Interface: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: l.options.LeaseNS, Name: l.options.LeaseName},
-			Client:     l.leases,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: l.me},
-		}},
+		Name:            l.options.LeaseName,
+		Lock:            l.fence,
 		LeaseDuration:   l.options.LeaseDuration,
 		RenewDeadline:   l.options.RenewDeadline,
 		RetryPeriod:     l.options.RetryPeriod,
@@ -138,13 +141,13 @@ func (l *leadership) change(leads bool) {
 		Attrs: []signals.Attr{{Key: "identity", Value: l.me}}})
 }
 
-// Leads says whether this process leads at this moment, whatever the elector has noticed of it yet: it does not when
-// another is known to hold the Lease, or when its own last renewal is as old as the renew deadline. Others wait for the
-// lease duration, which is longer, so that what was begun last is over before the next leader begins.
+// Leads says whether this process certainly leads at this moment, whatever the elector has noticed of it yet: it does not
+// when another is known to hold the Lease, or when its own last renewal was begun as long ago as the renew deadline. Others
+// wait for the lease duration, which is longer, so that what was begun last is over before the next leader begins.
 func (l *leadership) Leads() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.leads && l.elector.IsLeader() && l.elector.Check(l.options.RenewDeadline-l.options.LeaseDuration) == nil
+	return l.leads && l.elector.IsLeader() && l.fence.holds(l.options.RenewDeadline)
 }
 
 // check is a line of /readyz: who leads, never a reason not to be ready.

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+)
+
+// fencedLock is a lock that knows until when its holder may certainly write.
+//
+// The elector notices a lost lease when it runs. A process that slept (SIGSTOP, a paused machine) runs its other
+// goroutines first, perhaps with a write in hand; so whoever writes asks the lock, immediately before, for how long the
+// lease was good. The time counts from when the request that renewed it was begun: others wait for the lease's whole
+// duration from when they saw the renewal, which cannot have been earlier.
+type fencedLock struct {
+	resourcelock.Interface
+	clock clock.PassiveClock
+
+	mu      sync.Mutex
+	renewed time.Time // when the last request that made or kept the lease ours was begun; zero: it is not ours
+}
+
+// Create satisfies resourcelock.Interface.
+func (f *fencedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return f.write(record, func() error { return f.Interface.Create(ctx, record) })
+}
+
+// Update satisfies resourcelock.Interface.
+func (f *fencedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return f.write(record, func() error { return f.Interface.Update(ctx, record) })
+}
+
+func (f *fencedLock) write(record resourcelock.LeaderElectionRecord, send func() error) error {
+	begun := f.clock.Now()
+	mine := record.HolderIdentity == f.Identity()
+	if !mine {
+		f.set(time.Time{}) // given back: from the moment the request leaves, another may take it
+	}
+	if err := send(); err != nil {
+		return err // what was renewed last still stands, for as long as it lasts
+	}
+	if mine {
+		f.set(begun)
+	}
+	return nil
+}
+
+func (f *fencedLock) set(renewed time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.renewed = renewed
+}
+
+// holds says whether the lease is certainly still good: less than d has passed since the renewal was begun, by the
+// monotonic clock and by the wall clock. A machine that was suspended shows it on one of them only.
+func (f *fencedLock) holds(d time.Duration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.renewed.IsZero() {
+		return false
+	}
+	now := f.clock.Now()
+	return now.Sub(f.renewed) < d && now.Round(0).Sub(f.renewed.Round(0)) < d
+}

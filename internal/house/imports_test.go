@@ -38,7 +38,9 @@ func mayImport() map[string][]string {
 		// Not part of the program.
 		"api/v1alpha1":   {},
 		"internal/house": {},
-		"internal/stage": {"pkg/facts", "pkg/informers", "pkg/ledger", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "pkg/sweep", "api/v1alpha1"},
+		// The alerts are made from the findings; the program does not hold them.
+		"internal/alerts": {"pkg/signals"},
+		"internal/stage":  {"pkg/facts", "pkg/informers", "pkg/ledger", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "pkg/sweep", "api/v1alpha1"},
 		// The replayer is a command of its own, on the stage in the cluster's place.
 		"internal/replay": {"pkg/facts", "pkg/informers", "pkg/metrics", "pkg/nodeproof", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "pkg/sweep", "internal/stage"},
 		"internal/sim":    {"pkg/facts", "pkg/informers", "pkg/nodeproof", "pkg/queue", "pkg/settle", "pkg/signals", "internal/stage"},

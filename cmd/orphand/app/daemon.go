@@ -89,7 +89,7 @@ func newDaemon(c config) (*daemon, error) {
 	writes := &reap.Kube{Core: api.Kube, Dynamic: api.Dynamic, Metadata: api.Metadata}
 	d.mode = newMode(c.options, writes, c.clock, d.sink, d.recorder.Mode)
 	force := c.options.enforcement(enforcement{api: writes, clock: c.clock, sink: d.sink, recorder: d.recorder, mode: d.mode.enforced, leads: d.leads})
-	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder, d.leads, c.options.enforcer(force)); err != nil {
+	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder, d.leads, c.options.enforcer(force), force.forget); err != nil {
 		return nil, err
 	}
 	d.retainer = newRetainer(c.options, api, c.clock, d.sink, d.recorder, d.follower.engine, force, d.follower.usable)

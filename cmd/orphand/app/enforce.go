@@ -1,11 +1,15 @@
 package app
 
 import (
+	"context"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 
+	"github.com/orphand/orphand/api/v1alpha1"
+	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/reap"
 	"github.com/orphand/orphand/pkg/signals"
 )
@@ -66,6 +70,21 @@ func (o *Options) enforcement(e enforcement) enforcement {
 	e.deleter = reap.NewDeleter(e.api, e.clock, gate, e.recorder)
 	e.brakes = reap.NewBrakes(reap.BrakeOptions{MaxPerMinute: o.MaxDeletesPerMinute, MaxUnreachable: o.MaxUnreachable, Calm: o.Calm})
 	return e
+}
+
+// forget deletes a record, which is orphand's own and no longer needed: in either mode, and by the same hand as all else.
+func (e enforcement) forget(ctx context.Context, ref facts.Ref) error {
+	order, err := reap.NewOrder(reap.Target{Kind: reap.Kind{Kind: ref.Kind, Resource: v1alpha1.Orphans}, Ref: ref})
+	if err != nil {
+		return err
+	}
+	if !e.leads() {
+		return reap.ErrNotLeading
+	}
+	if err := e.api.Delete(ctx, order); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return err
+	}
+	return nil
 }
 
 // enforcer is what the flags ask of deleting, live or on a replayed history.

@@ -66,14 +66,14 @@ type follower struct {
 
 // newFollower makes the watches, the engine and the queue between them; nothing runs yet.
 // leads says whether this process may write to the cluster.
-func newFollower(options Options, clients informers.Clients, clk clock.WithTicker, sink signals.Sink, recorder *metrics.Recorder, leads func() bool, reaper settle.Reaper) (*follower, error) {
+func newFollower(options Options, clients informers.Clients, clk clock.WithTicker, sink signals.Sink, recorder *metrics.Recorder, leads func() bool, reaper settle.Reaper, forget func(context.Context, facts.Ref) error) (*follower, error) {
 	f := &follower{clock: clk, sink: sink, recorder: recorder, trouble: newNoise(clk), states: map[string]informers.State{}}
 	f.jobs = queue.New(queue.Options[facts.JobKey]{
 		Name: "jobs", Clock: clk, Workers: options.Workers, Metrics: recorder.Queues(), OnFailure: f.failed})
 
 	f.records = queue.New(queue.Options[facts.JobKey]{
 		Name: "records", Clock: clk, Workers: recordWriters, Metrics: recorder.Queues(), OnFailure: f.failed})
-	f.ledger = ledger.New(ledger.Config{Records: &ledger.Client{Dynamic: clients.Dynamic}, Queue: f.records, Clock: clk, Leads: leads})
+	f.ledger = ledger.New(ledger.Config{Records: &ledger.Client{Dynamic: clients.Dynamic, Delete: forget}, Queue: f.records, Clock: clk, Leads: leads})
 
 	f.engine = settle.New(settle.Config{
 		Options:  options.engine(),

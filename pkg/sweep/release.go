@@ -15,9 +15,11 @@ import (
 // longest due first.
 type release struct {
 	fresh turns
-	// waiting is the backlog by kind, and spent when those of it that went did.
+	// waiting is the backlog by kind, spent when those of it that went within the hour did, and base how many objects there
+	// were when the first of these went.
 	waiting map[string]*turns
 	spent   map[string][]facts.Instant
+	base    map[string]int
 }
 
 // turn is one deletion that waits for its turn.
@@ -123,7 +125,14 @@ func (s *Sweeper) next(now facts.Instant) (*turns, string, facts.Instant) {
 		if len(*waiting) == 0 {
 			continue
 		}
-		room, at := s.c.Share.Room(s.totals[kind]+len(s.due.spent[kind]), s.due.spent[kind], now)
+		spent := s.due.spent[kind]
+		for len(spent) > 0 && now.Sub(spent[0]) > time.Hour {
+			spent = spent[1:]
+		}
+		if s.due.spent[kind] = spent; len(spent) == 0 {
+			s.due.base[kind] = s.totals[kind]
+		}
+		room, at := s.c.Share.Room(s.due.base[kind], spent, now)
 		switch {
 		case !room:
 			// A little later than there is room, so that a share is not spent at one moment of every hour.

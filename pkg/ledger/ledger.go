@@ -258,6 +258,9 @@ func digests(n settle.Note) (urgent, all uint64) {
 			put("anchored")
 		}
 	}
+	for i := range n.Proven {
+		put("proven", string(n.Proven[i].History.Pod.UID))
+	}
 	// Pods that became Gone leave the list, which changes this digest as well; nothing would be lost without them, so that
 	// only additions are urgent. They cannot be told apart by a digest, and the growing pause bounds the price.
 	urgent = h.Sum64()

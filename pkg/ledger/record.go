@@ -35,7 +35,7 @@ func Name(job facts.JobKey) string {
 // Record makes a job's record of what the engine notes of it. before are the conditions as they were last written, for
 // their transition times.
 func Record(n settle.Note, before []metav1.Condition, now facts.Instant) (*v1alpha1.Orphan, error) {
-	memory, err := pack(n.Pods)
+	memory, err := pack(slices.Concat(n.Pods, n.Proven))
 	if err != nil {
 		return nil, fmt.Errorf("packing the pods of %s: %w", n.Job, err)
 	}
@@ -190,7 +190,13 @@ func Read(o *v1alpha1.Orphan) (settle.Note, error) {
 		GoneAt:     instant(o.Status.GoneAt),
 		SettledAt:  instant(o.Status.SettledAt),
 		WaitingFor: o.Status.WaitingFor,
-		Pods:       pods,
+	}
+	for i := range pods {
+		if pods[i].Said.Verdict == nodeproof.Gone {
+			n.Proven = append(n.Proven, pods[i])
+		} else {
+			n.Pods = append(n.Pods, pods[i])
+		}
 	}
 	for _, uid := range o.Status.JobSets {
 		n.JobSets = append(n.JobSets, types.UID(uid))

@@ -22,13 +22,15 @@ type Note struct {
 	// WaitingFor names in a few words what the job waits for.
 	WaitingFor string
 	JobSets    []types.UID
-	// Pods are those that are not Gone, by name.
+	// Pods are those that are not Gone, by name. Proven are Gone by what a node showed, with their objects still there: the
+	// node may not show it any more when another process looks.
 	Pods     []PodNote
+	Proven   []PodNote
 	Evidence []EvidenceNote
 	Findings []FindingNote
 }
 
-// PodNote is one pod that is not Gone.
+// PodNote is one pod.
 type PodNote struct {
 	History *nodeproof.History
 	Said    nodeproof.Pair
@@ -78,7 +80,9 @@ func (e *Engine) Note(key facts.JobKey) (Note, bool) {
 	for _, p := range sorted(j.pods) {
 		if proof := p.h.Proof; proof != nil {
 			summarize(evidence, *proof)
-			continue
+			if p.h.Removal != nodeproof.Present || proof.Reason == nodeproof.KubeletConfirmed || proof.Reason == nodeproof.NeverStarted {
+				continue
+			}
 		}
 		h := *p.h
 		h.Runs = slices.Clone(p.h.Runs)
@@ -89,7 +93,11 @@ func (e *Engine) Note(key facts.JobKey) (Note, bool) {
 				note.Said.Reason = nodeproof.Running
 			}
 		}
-		n.Pods = append(n.Pods, note)
+		if h.Proof != nil {
+			n.Proven = append(n.Proven, note)
+		} else {
+			n.Pods = append(n.Pods, note)
+		}
 	}
 	for _, past := range j.past.Evidence {
 		if now := evidence[evidenceKind{past.Reason, past.Weak}]; now == nil || now.Count < past.Count {
@@ -102,9 +110,11 @@ func (e *Engine) Note(key facts.JobKey) (Note, bool) {
 	slices.SortFunc(n.Evidence, func(a, b EvidenceNote) int {
 		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(strconv.FormatBool(a.Weak), strconv.FormatBool(b.Weak)))
 	})
-	slices.SortFunc(n.Pods, func(a, b PodNote) int {
-		return cmp.Or(cmp.Compare(a.History.Pod.Name, b.History.Pod.Name), cmp.Compare(a.History.Pod.UID, b.History.Pod.UID))
-	})
+	for _, list := range [][]PodNote{n.Pods, n.Proven} {
+		slices.SortFunc(list, func(a, b PodNote) int {
+			return cmp.Or(cmp.Compare(a.History.Pod.Name, b.History.Pod.Name), cmp.Compare(a.History.Pod.UID, b.History.Pod.UID))
+		})
+	}
 	n.Findings = slices.Clone(j.told)
 	return n, true
 }
@@ -243,7 +253,7 @@ func (e *Engine) Restore(n Note) {
 			e.c.Recorder.Finding(string(f.Code), true)
 		}
 	}
-	for _, pn := range n.Pods {
+	for _, pn := range slices.Concat(n.Pods, n.Proven) {
 		e.restorePod(j, pn, now)
 	}
 	e.c.Queue.Add(j.key)
@@ -272,6 +282,9 @@ func (e *Engine) restorePod(j *job, pn PodNote, now facts.Instant) {
 		p.unprovenSince = pn.Since
 	}
 	p.job.tally(p, pn.Said.Verdict)
+	if pn.Said.Verdict == nodeproof.Gone {
+		p.job.leave(p)
+	}
 	e.c.Recorder.PodVerdict("", "", string(pn.Said.Verdict), string(pn.Said.Reason))
 	e.index(p)
 	e.touch(p, now)

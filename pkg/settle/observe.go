@@ -166,7 +166,9 @@ func (e *Engine) resolve(uid types.UID, key facts.JobKey) facts.JobKey {
 	}
 	to := e.job(key)
 	for id, o := range from.objects {
-		e.arrived(to, o.Ref())
+		if !o.Terminating() {
+			e.arrived(to, o.Ref())
+		}
 		to.objects[id] = o
 		e.objects[id] = to
 	}
@@ -180,7 +182,9 @@ func (e *Engine) resolve(uid types.UID, key facts.JobKey) facts.JobKey {
 		to.pods[p.h.Pod.UID] = p
 		to.tally(p, told)
 		if told != nodeproof.Gone {
-			e.arrived(to, p.h.Pod.Ref())
+			if !p.initial {
+				e.arrived(to, p.h.Pod.Ref())
+			}
 			to.enter(p)
 		}
 		e.touch(p, now)

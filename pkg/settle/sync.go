@@ -395,6 +395,10 @@ func (e *Engine) adopt(p *pod, now facts.Instant) {
 		if pair.Verdict == nodeproof.Alive && before.Verdict == nodeproof.Unproven {
 			p.heardAgain = now
 		}
+		if initial && before == (nodeproof.Pair{}) && pair.Verdict != nodeproof.Gone {
+			// Nobody saw it arrive. A job that its record calls settled had no such pod.
+			e.arrived(j, p.h.Pod.Ref())
+		}
 		j.tally(p, pair.Verdict)
 		if pair.Verdict == nodeproof.Gone {
 			j.leave(p)

@@ -105,7 +105,7 @@ func explainRun(h *History, nodes *Nodes, o Options, now facts.Instant, i int) [
 		return steps
 	}
 	_, rebooted := j.nodeRebooted(r)
-	steps = append(steps, step(NodeRebooted, rebooted, rebootWhy(r, nodes, rebooted), "the machine "+machine(r)+" comes back in another boot"))
+	steps = append(steps, step(NodeRebooted, rebooted, rebootWhy(j, r, rebooted), "the machine "+machine(r)+" comes back in another boot"))
 	_, out := j.outOfService(r)
 	steps = append(steps, step(OutOfService, out, outWhy(j, r, out), "once the machine is certainly off: kubectl taint node "+r.Node+" node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"))
 	_, deleted := j.nodeDeleted(r)
@@ -155,19 +155,27 @@ func forger(p *facts.Pod) string {
 	return p.Disruption
 }
 
-func rebootWhy(r *Run, nodes *Nodes, holds bool) string {
-	in := nodes.sighted(r.Machine, "")
+func rebootWhy(j *judgement, r *Run, holds bool) string {
+	list := j.nodes.sightings(r.Machine)
+	if r.Boot == "" {
+		return "the boot in which it ran is not known"
+	}
+	if len(list) == 0 {
+		return "the machine " + machine(r) + " is under no Node now"
+	}
+	in := j.followed(r)
 	switch {
 	case holds:
 		return "the machine runs boot " + in.Node.Boot + ", and the pod was in boot " + r.Boot
-	case r.Boot == "":
-		return "the boot in which it ran is not known"
-	case in == nil:
-		return "the machine " + machine(r) + " is under no Node now"
-	case in.Node.Boot == r.Boot:
-		return "the machine is still in the boot in which it ran, " + r.Boot
+	case in != nil:
+		return "a live read of node " + in.Node.Name + " does not agree"
 	}
-	return "a live read of node " + in.Node.Name + " does not agree"
+	for _, in := range list {
+		if in.Node.Boot == r.Boot {
+			return "the machine is still in the boot in which it ran, " + r.Boot
+		}
+	}
+	return "node " + list[len(list)-1].Node.Name + " shows another boot of the machine, which may be an earlier one"
 }
 
 func outWhy(j *judgement, r *Run, holds bool) string {
@@ -202,8 +210,8 @@ func deletedWhy(j *judgement, r *Run, holds bool) string {
 		return "the Node is there"
 	case in != nil && in.Node.MachineID() != r.Machine:
 		return "the Node that was deleted stood for another machine by then"
-	case r.NodeUID != "" && j.returned(r) != nil:
-		return "the machine is back, as node " + j.returned(r).Node.Name + ", in the same boot"
+	case r.NodeUID != "" && j.elsewhere(r) != nil:
+		return "the machine is back, as node " + j.elsewhere(r).Node.Name + ", in the same boot"
 	}
 	return "the Node is gone since " + ago(since, j.now)
 }

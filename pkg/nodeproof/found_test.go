@@ -83,6 +83,28 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.wait(100)
 			s.want(Unproven, RemovedUnconfirmed)
 		},
+		"a Node that a machine left behind shows an earlier boot, not a later one": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n0", "N0", "m1", "b1"))
+			s.seeNode(s.node("n1", "N1", "m1", "b2")) // booted, under another name
+			s.seePod(running(7))
+			s.seePod(s.asked())
+			s.wait(2)
+			s.want(Alive, Terminating)
+			s.endNode("n1")
+			s.wait(1)
+			s.want(Unproven, NodeDeleted)
+		},
+		"a machine that is known in its boot under a third Node has not gone with its own": func(t *testing.T) {
+			s := terminating(t)
+			s.seeNode(s.node("n3", "N3", "m1", "b1", silent))
+			s.nodes.List(s.node("n0", "N0", "m1", "b0", silent), s.tick()) // left behind
+			s.endNode("n1")
+			s.wait(100)
+			if j := s.judge(); j.Verdict == Gone {
+				t.Fatalf("%+v", j)
+			}
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

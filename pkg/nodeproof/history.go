@@ -219,8 +219,10 @@ func (r *Run) follow(nodes *Nodes) {
 	if own != nil && !own.Deleted.Known() && own.Node.MachineID() == r.Machine {
 		return
 	}
-	if in := nodes.sighted(r.Machine, r.NodeUID); in != nil && in.Node.Boot == r.Boot {
-		r.Node, r.NodeUID = in.Node.Name, in.Node.UID
+	for _, in := range nodes.sightings(r.Machine) {
+		if in.Node.UID != r.NodeUID && in.Node.Boot == r.Boot {
+			r.Node, r.NodeUID = in.Node.Name, in.Node.UID
+		}
 	}
 }
 

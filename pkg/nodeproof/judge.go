@@ -248,8 +248,8 @@ func (j *judgement) nodeRebooted(r *Run) (Evidence, bool) {
 	if r.Boot == "" || r.Machine.OfNode(r.NodeUID) {
 		return Evidence{}, false
 	}
-	in := j.nodes.sighted(r.Machine, "")
-	if in == nil || in.Node.Boot == "" || in.Node.Boot == r.Boot {
+	in := j.followed(r)
+	if in == nil {
 		return Evidence{}, false
 	}
 	e := Evidence{Reason: NodeRebooted, Source: in.Node.Ref(), Note: "boot " + in.Node.Boot + " follows " + r.Boot}
@@ -260,13 +260,30 @@ func (j *judgement) nodeRebooted(r *Run) (Evidence, bool) {
 	return e, l.Node.MachineID() == r.Machine && l.Node.Boot != "" && l.Node.Boot != r.Boot
 }
 
+// followed is the Node under which the run's machine was seen in a boot that followed the run's own. A machine may have left
+// Nodes behind that still show an earlier boot: a boot counts as later only where it was first seen when the run's was known
+// to be the present one, or on the very Node that showed the run's.
+func (j *judgement) followed(r *Run) *Instance {
+	var found *Instance
+	for _, in := range j.nodes.sightings(r.Machine) {
+		switch {
+		case in.Node.Boot == "":
+		case in.Node.Boot == r.Boot:
+			found = nil // that one came first, or the identity is not one machine's
+		case in.Node.UID == r.NodeUID, in.BootSeen > j.h.Anchored:
+			found = in
+		}
+	}
+	return found
+}
+
 // outOfService: a person, or a program that fences machines, says by the taint that this machine is off.
 func (j *judgement) outOfService(r *Run) (Evidence, bool) {
 	in := j.nodes.Instance(r.NodeUID)
 	if in == nil || in.Deleted.Known() || !in.TaintSeen.Known() || in.TaintStale || in.Node.Ready == facts.ReadyTrue || !r.on(in.Node) {
 		return Evidence{}, false
 	}
-	if other := j.nodes.sighted(r.Machine, r.NodeUID); other != nil && r.same(other.Node) {
+	if j.elsewhere(r) != nil {
 		return Evidence{}, false // the machine is up under another name
 	}
 	e := Evidence{Reason: OutOfService, Source: in.Node.Ref(), By: in.Node.TaintedBy}
@@ -316,7 +333,7 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 	if !since.Known() {
 		return e, false
 	}
-	if r.NodeUID != "" && j.returned(r) != nil {
+	if r.NodeUID != "" && j.elsewhere(r) != nil {
 		return e, false
 	}
 	from := max(since.After(j.o.NodeDeletionQuarantine), h.Asked)
@@ -340,10 +357,12 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 // deletion by a watch, gives a preStop hook two seconds more, and sends SIGKILL only then.
 const killMargin = 10 * time.Second
 
-// returned is the Node under which the run's machine is known now, in the same boot.
-func (j *judgement) returned(r *Run) *Instance {
-	if in := j.nodes.sighted(r.Machine, ""); in != nil && r.same(in.Node) {
-		return in
+// elsewhere is a Node, other than the run's own, under which its machine is known now in the same boot.
+func (j *judgement) elsewhere(r *Run) *Instance {
+	for _, in := range j.nodes.sightings(r.Machine) {
+		if in.Node.UID != r.NodeUID && r.same(in.Node) {
+			return in
+		}
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package nodeproof
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/orphand/orphand/pkg/facts"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -10,7 +13,8 @@ import (
 type Instance struct {
 	// Node is its last known state in the watch stream.
 	Node *facts.Node
-	// Seen is when the instance was first seen; BootSeen when its present boot was.
+	// Seen is when the instance was first seen; BootSeen when its present boot was, unknown when it was there already when
+	// orphand began to look.
 	Seen, BootSeen facts.Instant
 	// HeldSince is since when its present machine has had the name; unknown for the first machine that was seen to have it.
 	HeldSince facts.Instant
@@ -128,6 +132,17 @@ func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
 		old.OutOfService != node.OutOfService || old.Deleting != node.Deleting
 }
 
+// List records a state of a Node from the list at the start, at now. How old its boot is, nobody can tell: it may be a Node
+// that its machine left for another name long ago.
+func (n *Nodes) List(node *facts.Node, now facts.Instant) (changed bool) {
+	known := n.byUID[node.UID] != nil
+	changed = n.See(node, now)
+	if !known {
+		n.byUID[node.UID].BootSeen = 0
+	}
+	return changed
+}
+
 // End records that the Node with the given name, and UID unless that is empty, was seen to be gone at now.
 func (n *Nodes) End(name string, uid types.UID, now facts.Instant) {
 	if in := n.current[name]; in != nil && (uid == "" || in.Node.UID == uid) {
@@ -241,15 +256,19 @@ func (n *Nodes) Attested(uid types.UID) (Attestation, bool) {
 	return a, ok && uid != ""
 }
 
-// sighted finds a Node, other than the one with UID not, under which the machine is known now.
-func (n *Nodes) sighted(m facts.Machine, not types.UID) *Instance {
-	var found *Instance
-	for uid, in := range n.machines[m] {
-		if uid != not && (found == nil || in.BootSeen > found.BootSeen || in.BootSeen == found.BootSeen && uid < found.Node.UID) {
-			found = in
-		}
+// sightings lists the Nodes under which the machine is known now, by when their boots were first seen.
+func (n *Nodes) sightings(m facts.Machine) []*Instance {
+	if len(n.machines[m]) == 0 {
+		return nil
 	}
-	return found
+	list := make([]*Instance, 0, len(n.machines[m]))
+	for _, in := range n.machines[m] {
+		list = append(list, in)
+	}
+	slices.SortFunc(list, func(a, b *Instance) int {
+		return cmp.Or(cmp.Compare(a.BootSeen, b.BootSeen), cmp.Compare(a.Node.UID, b.Node.UID))
+	})
+	return list
 }
 
 // Prune forgets instances that are gone since before the given time and that keep does not want, and the live reads

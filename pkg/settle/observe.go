@@ -319,7 +319,7 @@ func (e *Engine) vanish(p *pod, how nodeproof.Removal, final *facts.Pod, now fac
 }
 
 // NodeSeen satisfies informers.Observer.
-func (e *Engine) NodeSeen(n *facts.Node, _ bool) {
+func (e *Engine) NodeSeen(n *facts.Node, initial bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -328,7 +328,11 @@ func (e *Engine) NodeSeen(n *facts.Node, _ bool) {
 	if replaced {
 		e.nodeEnded(old, now)
 	}
-	if !e.nodes.See(n, now) {
+	see := e.nodes.See
+	if initial {
+		see = e.nodes.List
+	}
+	if !see(n, now) {
 		return
 	}
 	e.weather()

@@ -113,6 +113,20 @@ func (e *Engine) arrived(j *job, r facts.Ref) {
 	j.looked, j.looks, j.surveyed = false, 0, 0
 }
 
+// withdrawn: the word that a job is over is taken back, because work has come up that may be the job's, and whose TrainJob
+// nobody can name. (What is known to be the job's was reported when it arrived.)
+func (e *Engine) withdrawn(j *job) {
+	if j.key.Unknown() {
+		return
+	}
+	for _, other := range e.sameName(j) {
+		if other.key.Unknown() && !other.state.Over() {
+			e.raise(j, signals.ReExecution, "late:"+string(other.key.UID),
+				"remains of JobSet "+strings.TrimPrefix(string(other.key.UID), facts.UnknownPrefix)+", which may be this job's, came up after it was settled", nil)
+		}
+	}
+}
+
 // jobSetArrived notes a JobSet with a new UID.
 func (e *Engine) jobSetArrived(j *job, o *facts.Object) {
 	for _, a := range j.jobSets {

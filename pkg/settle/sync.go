@@ -455,6 +455,9 @@ func (e *Engine) adoptState(j *job, next State, now facts.Instant) {
 		j.settled = now
 		e.c.Recorder.Settled(now.Sub(j.gone))
 	}
+	if before.Over() && !next.Over() {
+		e.withdrawn(j)
+	}
 	j.cleared = 0
 	if next == Cleared {
 		j.cleared = now

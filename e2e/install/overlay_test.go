@@ -137,7 +137,7 @@ func TestTheEnforceOverlayIsAllThatDeletingNeeds(t *testing.T) {
 	excused["delete secrets"] = "this job has no MPI or Flux keys"
 	excused["delete podgroups.scheduling.x-k8s.io"] = "not installed here"
 	excused["delete podgroups.scheduling.volcano.sh"] = "not installed here"
-	compare(t, r, access.Features(), excused)
+	compare(t, r, access.ForMode("enforce", true), excused)
 }
 
 // seldom are the calls that a plain job needs not make, each with why it is in the

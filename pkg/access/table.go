@@ -15,10 +15,13 @@ const (
 	Election Feature = "election"
 	// Enforce is to delete what the garbage collector leaves of jobs that are gone.
 	Enforce Feature = "enforce"
+	// Retention is to carry a retention policy out for kinds beyond those that are followed anyway. Deleting needs Enforce
+	// as well.
+	Retention Feature = "retention"
 )
 
 // Features lists every feature.
-func Features() []Feature { return []Feature{Observe, Records, Election, Enforce} }
+func Features() []Feature { return []Feature{Observe, Records, Election, Enforce, Retention} }
 
 // ForMode lists the features that `orphand run` has in a mode, "observe" or "enforce", with or without an election.
 func ForMode(mode string, election bool) []Feature {
@@ -43,6 +46,8 @@ func (f Feature) Purpose() string {
 		return "To have one leader among replicas, in the namespace that orphand runs in."
 	case Enforce:
 		return "To delete what the garbage collector leaves of jobs that are gone, with `--mode enforce` only."
+	case Retention:
+		return "To carry a retention policy out, with `--retention-policy` only; deleting needs those of enforce as well. A kind that no rule is for can be left out."
 	}
 	return ""
 }
@@ -85,6 +90,7 @@ func Calls() []Call {
 	read := []string{"get", "list", "watch"}
 	follow := []string{"list", "watch"}
 	get := []string{"get"}
+	sweep := []string{"get", "list", "watch", "delete"}
 	return []Call{
 		{Feature: Observe, Group: groupTrainer, Version: "v1alpha1", Resource: "trainjobs", Verbs: read, Spare: true,
 			Why: "TrainJobs are watched, and read live before one counts as gone; without them no job has a name."},
@@ -139,6 +145,35 @@ func Calls() []Call {
 			Why: "The scheduler plugins' PodGroup of a TrainJob that is gone is deleted under its UID."},
 		{Feature: Enforce, Group: groupVolcano, Version: "v1beta1", Resource: "podgroups", Verbs: []string{"delete"}, Spare: true,
 			Why: "Volcano's PodGroup of a TrainJob that is gone is deleted under its UID."},
+
+		{Feature: Retention, Group: groupTrainer, Version: "v1alpha1", Resource: "trainjobs", Verbs: []string{"delete"}, Spare: true,
+			Why: "A finished TrainJob that is due is deleted under its UID."},
+		{Feature: Retention, Group: groupBatch, Version: "v1", Resource: "cronjobs", Verbs: get,
+			Why: "Metadata of the CronJob of a Job, which decides on it for as long as it is there; without it the Job is kept."},
+		{Feature: Retention, Group: "argoproj.io", Version: "v1alpha1", Resource: "workflows", Verbs: sweep, Spare: true,
+			Why: "A finished Argo Workflow that is due is deleted under its UID, after a live read."},
+		{Feature: Retention, Group: "argoproj.io", Version: "v1alpha1", Resource: "cronworkflows", Verbs: get, Spare: true,
+			Why: "Metadata of the CronWorkflow of a Workflow, which decides on it for as long as it is there; without it the Workflow is kept."},
+		{Feature: Retention, Group: "kubeflow.org", Version: "v1", Resource: "pytorchjobs", Verbs: sweep, Spare: true,
+			Why: "A finished PyTorchJob that is due is deleted under its UID, after a live read."},
+		{Feature: Retention, Group: "kubeflow.org", Version: "v1", Resource: "tfjobs", Verbs: sweep, Spare: true,
+			Why: "A finished TFJob that is due is deleted under its UID, after a live read."},
+		{Feature: Retention, Group: "kubeflow.org", Version: "v2beta1", Resource: "mpijobs", Verbs: sweep, Spare: true,
+			Why: "A finished MPIJob that is due is deleted under its UID, after a live read."},
+		{Feature: Retention, Group: "kubeflow.org", Version: "v1", Resource: "xgboostjobs", Verbs: sweep, Spare: true,
+			Why: "A finished XGBoostJob that is due is deleted under its UID, after a live read."},
+		{Feature: Retention, Group: "kubeflow.org", Version: "v1", Resource: "paddlejobs", Verbs: sweep, Spare: true,
+			Why: "A finished PaddleJob that is due is deleted under its UID, after a live read."},
+		{Feature: Retention, Group: "kubeflow.org", Version: "v1", Resource: "jaxjobs", Verbs: sweep, Spare: true,
+			Why: "A finished JAXJob that is due is deleted under its UID, after a live read."},
+		{Feature: Retention, Group: "ray.io", Version: "v1", Resource: "rayjobs", Verbs: sweep, Spare: true,
+			Why: "A finished RayJob that is due is deleted under its UID, after a live read."},
+		{Feature: Retention, Group: "batch.volcano.sh", Version: "v1alpha1", Resource: "jobs", Verbs: sweep, Spare: true,
+			Why: "A finished Volcano Job that is due is deleted under its UID, after a live read."},
+		{Feature: Retention, Group: "sparkoperator.k8s.io", Version: "v1beta2", Resource: "sparkapplications", Verbs: sweep, Spare: true,
+			Why: "A finished SparkApplication that is due is deleted under its UID, after a live read."},
+		{Feature: Retention, Group: "sparkoperator.k8s.io", Version: "v1beta2", Resource: "scheduledsparkapplications", Verbs: get, Spare: true,
+			Why: "Metadata of the ScheduledSparkApplication of an application, which decides on it for as long as it is there; without it the application is kept."},
 	}
 }
 

@@ -147,7 +147,11 @@ func inspect(ctx context.Context, client kubernetes.Interface, options Options) 
 		i.User = me.Status.UserInfo.Username
 	}
 
-	calls := access.Of(access.ForMode(options.Mode, options.LeaderElect)...)
+	features := access.ForMode(options.Mode, options.LeaderElect)
+	if options.RetentionPolicy != "" {
+		features = append(features, access.Retention)
+	}
+	calls := access.Of(features...)
 	served := map[string]bool{}
 	for _, c := range calls {
 		key := c.Group + "/" + c.Resource

@@ -105,6 +105,15 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				t.Fatalf("%+v", j)
 			}
 		},
+		"a word on a Node that another machine took over is for that machine": func(t *testing.T) {
+			s := terminating(t)
+			s.seeNode(s.node("n1", "N1", "m2", "b7"))
+			s.vanish(Deleted)
+			s.nodes.Attest("N1", Attestation{By: "ada", At: s.tick()})
+			s.want(Unproven, RemovedUnconfirmed)
+			s.nodes.Attest("P1", Attestation{By: "ada", At: s.tick()})
+			s.want(Gone, Attested)
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

@@ -142,7 +142,7 @@ func (j *judgement) prove(i int) (Evidence, bool) {
 	if e, ok := j.kubeletConfirmed(i); ok {
 		return e, true
 	}
-	if a, ok := j.attested(r.NodeUID); ok {
+	if a, ok := j.attested(r.NodeUID); ok && j.shows(i) {
 		return Evidence{Reason: Attested, Source: nodeRef(r), By: a.By, Note: a.Reason}, true
 	}
 	// Evidence of the node counts only for a pod that nobody will start again: any other may be started by whoever owns
@@ -163,6 +163,21 @@ func (j *judgement) prove(i int) (Evidence, bool) {
 func (j *judgement) attested(uid types.UID) (Attestation, bool) {
 	a, ok := j.nodes.Attested(uid)
 	return a, ok && j.h.Asked.Known() && a.At >= j.h.Asked
+}
+
+// shows says whether the run's Node shows, or showed last, the run's machine. A Node object that another machine took over
+// stands for that one: whoever vouches for the Node has looked at it.
+func (j *judgement) shows(i int) bool {
+	r := &j.h.Runs[i]
+	if in := j.nodes.Instance(r.NodeUID); in != nil {
+		return in.Node.MachineID() == r.Machine
+	}
+	for k := i + 1; k < len(j.h.Runs); k++ {
+		if j.h.Runs[k].NodeUID == r.NodeUID {
+			return false
+		}
+	}
+	return true
 }
 
 func nodeRef(r *Run) facts.Ref { return facts.Ref{Kind: facts.KindNode, Name: r.Node, UID: r.NodeUID} }

@@ -41,6 +41,11 @@ func podKind() Kind      { return Kind{facts.KindPod, pods} }
 func nodeKind() Kind     { return Kind{facts.KindNode, nodes} }
 func runtimeKind() Kind  { return Kind{facts.KindTrainingRuntime, facts.TrainingRuntimes} }
 
+const kindClusterRuntime = "ClusterTrainingRuntime"
+
+// clusterRuntimeKind is read, and deleted where Inert made one.
+func clusterRuntimeKind() Kind { return Kind{kindClusterRuntime, clusterRuns} }
+
 // Kinds lists every kind of which this package may delete an object: a TrainJob, and its remains.
 func Kinds() []Kind {
 	list := []Kind{trainJobKind(), jobSetKind(), jobKind(), podKind(), runtimeKind()}

@@ -130,7 +130,7 @@ func (i *inspector) stand(ctx context.Context, t Target, owners []facts.Owner, k
 	if s.keep || s.mirror || s.kind == facts.KindTrainJob {
 		return s, nil
 	}
-	if t.Kind == runtimeKind() && len(owners) == 0 && i.copies != nil && !i.copies.Empty() && i.copies.Matches(labels.Set(labelled)) {
+	if (t.Kind == runtimeKind() || t.Kind == clusterRuntimeKind()) && len(owners) == 0 && i.copies != nil && !i.copies.Empty() && i.copies.Matches(labels.Set(labelled)) {
 		s.copy = true
 		var err error
 		s.users, err = i.users(ctx, t)
@@ -159,7 +159,7 @@ func (i *inspector) users(ctx context.Context, t Target) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if u.Name == t.Name || u.RuntimeKind == facts.KindTrainingRuntime && u.RuntimeName == t.Name {
+		if t.Namespace != "" && u.Name == t.Name || u.RuntimeKind == t.Kind.Kind && u.RuntimeName == t.Name {
 			users = append(users, u.Ref().String())
 		}
 	}

@@ -131,15 +131,23 @@ func (p *play) recorder() func() stage.Recorder {
 func (p *play) run() error {
 	h, loop := p.history, p.stage.Loop
 	first := h.Steps[0].At
+	var early []*Step // what the daemon goes through at the first instant comes after the initial list
 	for i := range h.Steps {
 		s := &h.Steps[i]
-		if s.Check == nil {
+		switch {
+		case s.Check != nil:
+		case s.Daemon != "" && s.At == first:
+			early = append(early, s)
+		default:
 			loop.At(h.Start.Add(s.At), func() { p.step(s) })
 		}
 	}
 	loop.RunUntil(h.Start.Add(first))
-	if i := slices.IndexFunc(h.Steps, func(s Step) bool { return s.Daemon != "" }); i < 0 || h.Steps[i].Daemon != daemonStart {
+	if h.startsAtOnce() {
 		p.daemon.Start()
+	}
+	for _, s := range early {
+		p.step(s)
 	}
 	for i := 0; i < len(h.Steps) && p.failed == nil; {
 		at := h.Steps[i].At
@@ -152,6 +160,12 @@ func (p *play) run() error {
 	}
 	p.deletes()
 	return p.failed
+}
+
+// startsAtOnce says whether the daemon starts at the first instant: unless the file starts it, or stops it there and then.
+func (h *History) startsAtOnce() bool {
+	i := slices.IndexFunc(h.Steps, func(s Step) bool { return s.Daemon != "" })
+	return i < 0 || h.Steps[i].Daemon != daemonStart && !(h.Steps[i].Daemon == daemonStop && h.Steps[i].At == h.Steps[0].At)
 }
 
 func (p *play) step(s *Step) {

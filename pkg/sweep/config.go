@@ -38,6 +38,8 @@ type Live interface {
 type Pods interface {
 	// PodsOf lists the pods of a job, those that vanished without proof among them; false when the job is not known yet.
 	PodsOf(facts.JobKey) ([]retention.Pod, bool)
+	// JobOf names the job that a pod is of, and says whether the pod is over; false when the pod is not known.
+	JobOf(pod types.UID) (job facts.JobKey, over, known bool)
 }
 
 // Queue is the work queue.

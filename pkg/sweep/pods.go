@@ -14,6 +14,10 @@ import (
 func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
 	s.mu.Lock()
 	p, d, job := s.judgePod(uid)
+	released := p != nil && p.released
+	if p != nil {
+		p.released = false
+	}
 	if p == nil || !d.Acts(s.now()) || p.deleted.Known() || !s.allowed(p.Namespace, &p.refused) {
 		s.mu.Unlock()
 		return nil
@@ -23,7 +27,7 @@ func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
 		s.mu.Unlock()
 		return nil
 	}
-	if !p.released {
+	if !released {
 		if !p.queued {
 			p.queued = true
 			backlog := ""
@@ -35,7 +39,6 @@ func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
 		s.mu.Unlock()
 		return nil
 	}
-	p.released = false
 	was := p.Pod
 	s.mu.Unlock()
 
@@ -147,23 +150,15 @@ func (s *Sweeper) ofTrainJob(p *pod, o *retention.Object) bool {
 	if s.c.Pods == nil {
 		return false
 	}
-	list, _ := s.c.Pods.PodsOf(facts.JobKey{Namespace: o.Namespace, Name: o.Name, UID: o.UID})
-	for _, of := range list {
-		if of.UID == p.UID {
-			return true
-		}
-	}
-	return false
+	job, _, known := s.c.Pods.JobOf(p.UID)
+	return known && job.UID == o.UID
 }
 
 // seen is the pod with the best word on whether it is over.
 func (s *Sweeper) seen(p *pod, job *retention.Object) retention.Pod {
 	if job != nil && job.Of.Kind == facts.KindTrainJob && s.c.Pods != nil {
-		list, _ := s.c.Pods.PodsOf(facts.JobKey{Namespace: job.Namespace, Name: job.Name, UID: job.UID})
-		for _, of := range list {
-			if of.UID == p.UID {
-				return retention.Pod{Pod: p.Pod, Over: of.Over}
-			}
+		if _, over, known := s.c.Pods.JobOf(p.UID); known {
+			return retention.Pod{Pod: p.Pod, Over: over}
 		}
 	}
 	return retention.Pod{Pod: p.Pod, Over: retention.Ended(p.Pod)}

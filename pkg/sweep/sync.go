@@ -44,6 +44,10 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 	}
 	s.mu.Lock()
 	e, d := s.judge(uid)
+	released := e != nil && e.released
+	if e != nil {
+		e.released = false
+	}
 	if e == nil || !d.Acts(s.now()) || !s.allowed(e.o.Namespace, &e.refused) || s.collected(e) {
 		s.mu.Unlock()
 		return nil
@@ -58,7 +62,7 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 		s.mu.Unlock()
 		return nil
 	}
-	if !e.released {
+	if !released {
 		if !e.queued {
 			e.queued = true
 			backlog := ""
@@ -70,7 +74,6 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 		s.mu.Unlock()
 		return nil
 	}
-	e.released = false
 	o := e.o
 	s.mu.Unlock()
 

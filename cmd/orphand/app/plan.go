@@ -386,3 +386,8 @@ func (l *podList) add(job string, p *facts.Pod) {
 func (l *podList) PodsOf(job facts.JobKey) ([]retention.Pod, bool) {
 	return l.pods[job.Incarnations()], !l.blind
 }
+
+// JobOf satisfies sweep.Pods; nobody is asked for the incarnation.
+func (l *podList) JobOf(types.UID) (job facts.JobKey, over, known bool) {
+	return facts.JobKey{}, false, false
+}

@@ -33,6 +33,8 @@ const (
 	policyEvery = 5 * time.Second
 	// stateEvery is how often it is looked whether every watch that decisions need has come to something.
 	stateEvery = 100 * time.Millisecond
+	// touchDelay gathers changes of verdicts on one job's pods.
+	touchDelay = 50 * time.Millisecond
 )
 
 // retainer keeps a policy in force: it reads the file when that changes, watches what the policy is for, and has a sweeper
@@ -112,10 +114,10 @@ func (r *retainer) current() *sweep.Sweeper {
 	return r.sweeper
 }
 
-// touch has the policy's word on a TrainJob asked again.
+// touch has the policy's word on a TrainJob asked again, a little later: the verdicts on its pods change together.
 func (r *retainer) touch(uid types.UID) {
-	if uid != "" {
-		r.queue.Add(sweep.Key{UID: uid})
+	if uid != "" && r.options.RetentionPolicy != "" {
+		r.queue.AddAfter(sweep.Key{UID: uid}, touchDelay)
 	}
 }
 

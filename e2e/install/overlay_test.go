@@ -61,7 +61,6 @@ func TestTheObserveOverlayIsAllThatAWholeJobNeeds(t *testing.T) {
 	apply(t, "observe")
 	uninstall(t, "observe")
 	r := record(t)
-	// A record is kept for an hour by default; here it is to be forgotten too.
 	d := launch(t, account(t, r.server.URL, r.ca()))
 
 	job, err := shared.SubmitTrainJob(t.Context(), cluster.TrainJobSpec{Name: "whole"})
@@ -84,6 +83,9 @@ func TestTheObserveOverlayIsAllThatAWholeJobNeeds(t *testing.T) {
 	}
 	if lies := d.Judge().Lies(); len(lies) > 0 {
 		t.Error(lies)
+	}
+	if used, err := d.Usage(); err == nil {
+		t.Logf("%d MiB resident, %d MiB at most, %v of CPU", used.ResidentBytes>>20, used.PeakBytes>>20, used.CPU)
 	}
 	if err := d.Stop(); err != nil {
 		t.Error(err)

@@ -148,6 +148,8 @@ func Calls() []Call {
 
 		{Feature: Retention, Group: groupTrainer, Version: "v1alpha1", Resource: "trainjobs", Verbs: []string{"delete"}, Spare: true,
 			Why: "A finished TrainJob that is due is deleted under its UID."},
+		{Feature: Retention, Version: "v1", Resource: "configmaps", Name: "orphand-retention", Verbs: []string{"list"},
+			Why: "Rules that namespaces bring, where the policy lets them; without it such a policy is not taken up."},
 		{Feature: Retention, Group: groupBatch, Version: "v1", Resource: "cronjobs", Verbs: get,
 			Why: "Metadata of the CronJob of a Job, which decides on it for as long as it is there; without it the Job is kept."},
 		{Feature: Retention, Group: "argoproj.io", Version: "v1alpha1", Resource: "workflows", Verbs: sweep, Spare: true,

@@ -197,6 +197,12 @@ func (r *rule) due(d *Decision, c Case, w wishes) bool {
 			d.Clamp = ""
 		}
 	}
+	if r.least != nil && known && d.Source != FromAnnotation && d.Source != FromNative {
+		if at := instantOf(o.FinishedAt, r.least); d.Due < at {
+			d.Clamp = fmt.Sprintf("%s is raised to the administrators' min %s", d.Source, FormatDuration(time.Duration(*r.least)))
+			d.Due = at
+		}
+	}
 	if w.until.Known() && (!known || w.until > d.Due) {
 		set(max(w.until, o.FinishedAt), FromKeepUntil)
 		d.Clamp = ""

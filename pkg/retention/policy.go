@@ -32,6 +32,8 @@ type rule struct {
 	expression string
 	// min and max are the tightest of the rule's own and, for a namespace's rule, the administrators'.
 	min, max *Duration
+	// least is what the administrators ask of a namespace's own rule, whatever it says; nil for none.
+	least *Duration
 }
 
 // namespaced are the administrators' limits for the rules of namespaces.

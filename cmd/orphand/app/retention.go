@@ -6,18 +6,21 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/utils/clock"
 
+	"github.com/orphand/orphand/pkg/access"
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/metrics"
@@ -57,8 +60,10 @@ type retainer struct {
 	// seen is the file that was looked at last; refused is what is wrong with it.
 	seen    string
 	refused error
-	// digest is the policy's that is in force; watches serve its sweeper until stop is called.
-	digest  string
+	// base is the file's policy and digest its identity; brought is that of what is in force, with what namespaces bring.
+	base            *retention.Policy
+	digest, brought string
+	// watches serve the sweeper until stop is called.
 	policy  *retention.Policy
 	sweeper *sweep.Sweeper
 	watches []*informers.Watcher
@@ -90,7 +95,8 @@ func (r *retainer) run(ctx context.Context) error {
 	ticker := r.clock.NewTicker(policyEvery)
 	defer ticker.Stop()
 	for {
-		r.load(ctx)
+		r.load()
+		r.put(ctx)
 		select {
 		case <-ctx.Done():
 			return stuck
@@ -128,8 +134,8 @@ func (r *retainer) again() {
 	}
 }
 
-// load puts the file's policy in force when the file has changed.
-func (r *retainer) load(ctx context.Context) {
+// load reads the file when it has changed.
+func (r *retainer) load() {
 	data, err := os.ReadFile(r.options.RetentionPolicy)
 	sum := sha256.Sum256(data)
 	digest := "sha256:" + hex.EncodeToString(sum[:])
@@ -160,18 +166,74 @@ func (r *retainer) load(ctx context.Context) {
 	if digest == r.digest {
 		return // back to the one that is in force
 	}
+	r.digest, r.base, r.brought = digest, policy, ""
 	var warnings string
 	for _, w := range problems.Warnings() {
 		warnings += w.String() + "; "
 	}
 	r.sink.Emit(signals.Event{Code: signals.PolicyLoaded, Reason: warnings, Attrs: []signals.Attr{{Key: "file", Value: r.options.RetentionPolicy},
 		{Key: "digest", Value: digest}, {Key: "rules", Value: policy.Rules()}, {Key: "dryRun", Value: policy.DryRun()}}})
+}
+
+// put puts the file's policy in force, with the rules that namespaces bring where it lets them, when either has changed.
+func (r *retainer) put(ctx context.Context) {
+	if r.base == nil {
+		return
+	}
+	policy, digest := r.base, r.digest
+	if r.base.NamespacePolicies() != "" {
+		files, err := r.namespaces(ctx)
+		if err != nil {
+			// What is in force stays: without a namespace's rules its objects could go that it keeps.
+			err = fmt.Errorf("reading the rules that namespaces bring: %w", err)
+			if r.problem(err) == nil {
+				r.sink.Emit(signals.Event{Code: signals.PolicyRefused, Phase: signals.Started, Reason: err.Error(),
+					Attrs: []signals.Attr{{Key: "file", Value: r.base.NamespacePolicies()}}})
+			}
+			return
+		}
+		for _, namespace := range slices.Sorted(maps.Keys(files)) {
+			digest += "\n" + namespace + "\n" + string(files[namespace])
+		}
+		if digest == r.brought {
+			return
+		}
+		r.problem(nil)
+		var problems map[string]retention.Problems
+		policy, problems = r.base.WithNamespaces(files)
+		for _, namespace := range slices.Sorted(maps.Keys(problems)) {
+			r.sink.Emit(signals.Event{Code: signals.PolicyRefused, Phase: signals.Started, As: signals.Warn, Namespace: namespace, Reason: oneLine(problems[namespace].Error()),
+				Message: "The rules that a namespace brings have mistakes, and none of them counts.",
+				Attrs:   []signals.Attr{{Key: "file", Value: namespace + "/" + r.base.NamespacePolicies()}}})
+		}
+	}
+	if digest == r.brought {
+		return
+	}
 	if err := r.enforce(ctx, policy); err != nil {
 		r.problem(err)
 		r.sink.Emit(signals.Event{Code: signals.PolicyRefused, Phase: signals.Started, Reason: err.Error()})
 		return
 	}
-	r.digest = digest
+	r.brought = digest
+}
+
+// namespaces reads the rules that namespaces bring.
+func (r *retainer) namespaces(ctx context.Context) (map[string][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	list, err := r.clients.Kube.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + r.base.NamespacePolicies(), ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for i := range list.Items {
+		if text, ok := list.Items[i].Data[retention.NamespaceKey]; ok && list.Items[i].Namespace != access.Namespace {
+			files[list.Items[i].Namespace] = []byte(text)
+		}
+	}
+	return files, nil
 }
 
 func (r *retainer) problem(err error) (was error) {

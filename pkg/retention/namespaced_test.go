@@ -1,0 +1,51 @@
+package retention
+
+import (
+	"strings"
+	"testing"
+)
+
+const cluster = `
+namespacePolicies: {namespaces: ["team-*", "!team-x"], min: 100s, max: 1000s}
+rules: [{name: all, ttlAfterFinished: 500s}]`
+
+func TestTheRulesOfANamespace(t *testing.T) {
+	complete := `{type: Complete, status: "True", lastTransitionTime: @0}`
+	in := func(namespace string) string {
+		return strings.Replace(job(complete, ""), "kind: Job,", "kind: Job, metadata: {namespace: "+namespace+"},", 1)
+	}
+	for _, row := range []struct{ name, file, object, want, problem string }{
+		{"come before the administrators'", "rules: [{name: mine, ttlAfterFinished: 200s}]", in("team-a"), "DELETE@200", ""},
+		{"are for its own objects only", "rules: [{name: mine, ttlAfterFinished: 200s}]", in("team-b"), "DELETE@500", ""},
+		{"let what they do not match fall through", "rules: [{name: mine, match: {kinds: [Workflow]}, ttlAfterFinished: 200s}]", in("team-a"), "DELETE@500", ""},
+		{"are raised to the administrators' min", "rules: [{name: mine, ttlAfterFinished: 1s}]", in("team-a"), "DELETE@100", ""},
+		{"are cut by the administrators' max", "rules: [{name: mine, ttlAfterFinished: 9000s}]", in("team-a"), "DELETE@1000", ""},
+		{"cannot keep for ever", "rules: [{name: mine}]", in("team-a"), "DELETE@1000", ""},
+		{"cannot cap below the administrators' min", "rules: [{name: mine, keepLast: {succeeded: 0}}]", in("team-a"), "DELETE@100", ""},
+		{"count for nothing with a mistake", "rules: [{name: mine, ttlAfterFinishd: 200s}]", in("team-a"), "DELETE@500", "unknown key"},
+		{"cannot reach into others", "rules: [{name: mine, match: {namespaces: [team-b]}, ttlAfterFinished: 1s}]", in("team-b"), "DELETE@500", "own objects"},
+		{"cannot hold a job by its pods", "rules: [{name: mine, deletePodsAfter: 2000s}]", in("team-a"), "DELETE@500", "more than the administrators' max"},
+		{"cannot teach kinds", "kinds: []\nrules: []", in("team-a"), "DELETE@500", "only the administrators"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p, problems := policy(t, cluster).WithNamespaces(map[string][]byte{"team-a": []byte(row.file)})
+			if got := problems["team-a"]; (row.problem == "") != (len(got) == 0) || !strings.Contains(got.Error(), row.problem) {
+				t.Errorf("problems: %v", got)
+			}
+			o := object(t, p, row.object)
+			c := Case{Object: o, Now: second(0)}
+			c.Surplus = p.Surplus([]Case{c})[o.UID]
+			if d := p.Decide(c); said(d) != row.want {
+				t.Errorf("got %s, want %s (%s)", said(d), row.want, d.Explain())
+			}
+		})
+	}
+	_, problems := policy(t, cluster).WithNamespaces(map[string][]byte{"team-x": []byte("rules: []"), "kube-system": []byte("rules: []")})
+	if len(problems) != 2 {
+		t.Errorf("namespaces that may bring none: %v", problems)
+	}
+	_, problems = policy(t, hour).WithNamespaces(map[string][]byte{"team-a": []byte("rules: []")})
+	if len(problems) != 1 {
+		t.Errorf("where none may: %v", problems)
+	}
+}

@@ -1,6 +1,8 @@
 package replay_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/orphand/orphand/cmd/orphand/app"
 	"github.com/orphand/orphand/internal/replay"
+	"sigs.k8s.io/yaml"
 )
 
 const podOne = "{apiVersion: v1, kind: Pod, metadata: {name: p1, uid: P1}}"
@@ -180,32 +183,52 @@ const watched = `{
 `
 
 func TestWhatKubectlWatchedIsPlacedByTheNewestTimeAndNeverBackwards(t *testing.T) {
-	h, err := replay.Read("f", []byte(watched), app.ReplayProgram().Flags())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC); !h.Start.Equal(want) {
-		t.Errorf("it starts at %s", h.Start)
-	}
-	var at []string
-	for _, s := range h.Steps {
-		at = append(at, replay.Offset(s.At))
-	}
-	if got := strings.Join(at, " "); got != "0s 7s 7s" {
-		t.Errorf("the events are at %s", got)
-	}
-	if len(h.Warnings) != 0 {
-		t.Errorf("a newer cluster's fields are worth a word: %q", h.Warnings)
-	}
-	r := play(t, app.ReplayProgram(), h)
-	var last string
-	for _, l := range r.Lines {
-		if l.What == "pod/p1" {
-			last = l.To
+	var lines bytes.Buffer
+	for _, indented := range strings.SplitAfter(watched, "\n}\n") {
+		if indented != "" {
+			if err := json.Compact(&lines, []byte(indented)); err != nil {
+				t.Fatal(err)
+			}
+			lines.WriteByte('\n')
 		}
 	}
-	if last != "Gone/NeverStarted" {
-		t.Errorf("the pod's last verdict is %q", last)
+	var documents []string
+	for line := range strings.Lines(lines.String()) {
+		document, err := yaml.JSONToYAML([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, string(document))
+	}
+	for name, file := range map[string]string{"indented": watched, "one per line": lines.String(), "YAML": strings.Join(documents, "---\n")} {
+		t.Run(name, func(t *testing.T) {
+			h, err := replay.Read("f", []byte(file), app.ReplayProgram().Flags())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC); !h.Start.Equal(want) {
+				t.Errorf("it starts at %s", h.Start)
+			}
+			var at []string
+			for _, s := range h.Steps {
+				at = append(at, replay.Offset(s.At))
+			}
+			if got := strings.Join(at, " "); got != "0s 7s 7s" {
+				t.Errorf("the events are at %s", got)
+			}
+			if len(h.Warnings) != 0 {
+				t.Errorf("a newer cluster's fields are worth a word: %q", h.Warnings)
+			}
+			var last string
+			for _, l := range play(t, app.ReplayProgram(), h).Lines {
+				if l.What == "pod/p1" {
+					last = l.To
+				}
+			}
+			if last != "Gone/NeverStarted" {
+				t.Errorf("the pod's last verdict is %q", last)
+			}
+		})
 	}
 }
 

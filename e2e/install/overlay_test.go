@@ -90,7 +90,7 @@ func TestTheObserveOverlayIsAllThatAWholeJobNeeds(t *testing.T) {
 	if err := d.Stop(); err != nil {
 		t.Error(err)
 	}
-	compare(t, r, []access.Feature{access.Observe, access.Records, access.Election}, seldom())
+	compare(t, r, access.ForMode("observe", true), seldom())
 	for c := range r.calls {
 		if c.verb == "delete" && c.group != "orphand.dev" {
 			t.Errorf("observing, it deleted %+v", c)

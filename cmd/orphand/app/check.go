@@ -184,7 +184,9 @@ func inspect(ctx context.Context, client kubernetes.Interface, options Options) 
 }
 
 // optional says that a cluster may well do without the kind.
-func optional(c access.Call) bool { return c.Resource == "podgroups" }
+func optional(c access.Call) bool {
+	return c.Resource == "podgroups" || c.Feature == access.Retention && c.Spare
+}
 
 // servedAs finds the versions in which a resource is served.
 func servedAs(client kubernetes.Interface, c access.Call) (KindFound, error) {

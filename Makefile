@@ -6,10 +6,11 @@ TALLY       = bin/tally
 UNIT        = unit -race ./...
 E2E         = e2e -C e2e -count=1 -timeout=45m ./...
 SOURCES     = cmd internal pkg e2e
+DOCUMENTED  = ./cmd/orphand/app ./pkg/access ./internal/alerts
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: needs ## a real control plane, accidents, and what orphand says; KEEP=1 leaves it running
@@ -50,8 +51,18 @@ build: needs ## bin/orphand
 	$(GO) build -o bin/ ./cmd/orphand
 
 .PHONY: docs
-docs: needs ## write the generated pages of docs/ anew
-	$(GO) test ./cmd/orphand/app -run='^TestDocs' -count=1 -update
+docs: needs ## write anew what is made from the code: pages of docs/, roles, alert rules
+	$(GO) test $(DOCUMENTED) -run='^TestDocs' -count=1 -update
+
+.PHONY: docs-check
+docs-check: needs ## fail when what is made from the code is not what the code says
+	$(GO) test $(DOCUMENTED) -run='^TestDocs' -count=1
+
+.PHONY: alerts-test
+alerts-test: ## alert rules with promtool, and a real Prometheus on the control plane
+	@scripts/needs prometheus
+	ORPHAND_NEED_PROMETHEUS=1 $(GO) test ./cmd/orphand/app -run='^TestEveryAlert' -count=1 -v
+	ORPHAND_NEED_PROMETHEUS=1 $(GO) test -C e2e ./install -run='^TestARealPrometheus' -count=1 -v -timeout=30m
 
 .PHONY: clean
 clean: ## remove bin/

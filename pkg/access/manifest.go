@@ -3,6 +3,8 @@ package access
 import (
 	"fmt"
 	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // Namespace and Account are where the manifests put orphand, and as whom it runs.
@@ -59,7 +61,48 @@ func People() []Person {
 			{Group: groupOrphand, Version: "v1alpha1", Resource: "orphans", Verbs: []string{"attest", "get", "list", "patch", "watch"},
 				Why: "To vouch that a machine is off is a word that starts jobs again: it is nobody's by default. Bind it to those who can look at the machine."},
 		}},
+		{Name: "orphand-stop", Calls: stopping()},
 	}
+}
+
+// stopping is what `orphand find`, `stop`, `wait` and `explain` need: to see all that is left of a job, and to delete it
+// under its UIDs.
+func stopping() []Call {
+	read, remove := []string{"get", "list", "watch"}, []string{"get", "delete"}
+	all := []string{"get", "list", "watch", "delete"}
+	return []Call{
+		{Group: groupTrainer, Version: "v1alpha1", Resource: "trainjobs", Verbs: all, Spare: true,
+			Why: "The job itself."},
+		{Group: groupTrainer, Version: "v1alpha1", Resource: "trainingruntimes", Verbs: all, Spare: true,
+			Why: "Its own copy of a runtime, which Trainer wants gone before a job of that name comes again."},
+		{Group: groupJobSet, Version: "v1alpha2", Resource: "jobsets", Verbs: all, Spare: true,
+			Why: "Its JobSets, orphans included."},
+		{Group: groupBatch, Version: "v1", Resource: "jobs", Verbs: all,
+			Why: "Its Jobs, orphans included."},
+		{Version: "v1", Resource: "pods", Verbs: all,
+			Why: "Its pods, orphans included, and whether they are gone."},
+		{Version: "v1", Resource: "nodes", Verbs: read,
+			Why: "The evidence of nodes; without it nothing is proven, and a stop never ends by itself."},
+		{Version: "v1", Resource: "configmaps", Verbs: remove, Why: "Its snapshot and MPI or Flux files, by name."},
+		{Version: "v1", Resource: "secrets", Verbs: remove, Why: "Its MPI or Flux keys, by name; the content is never asked for."},
+		{Version: "v1", Resource: "services", Verbs: remove, Why: "The headless Service of its JobSet, by name."},
+		{Group: groupScheduling, Version: "v1alpha1", Resource: "podgroups", Verbs: remove, Spare: true, Why: "The scheduler plugins' PodGroup, by name."},
+		{Group: groupVolcano, Version: "v1beta1", Resource: "podgroups", Verbs: remove, Spare: true, Why: "Volcano's PodGroup, by name."},
+		{Group: groupOrphand, Version: "v1alpha1", Resource: "orphans", Verbs: read, Why: "What the daemon knows of it."},
+	}
+}
+
+// RulesOf are the permissions of one of People; none of a name that is not there.
+func RulesOf(person string) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for _, p := range People() {
+		for _, c := range p.Calls {
+			if p.Name == person {
+				rules = append(rules, c.Rule())
+			}
+		}
+	}
+	return rules
 }
 
 // PeopleManifest is the roles of People. Nobody is bound to one by it.

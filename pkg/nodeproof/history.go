@@ -83,6 +83,7 @@ func NewHistory(p *facts.Pod, now facts.Instant, initial bool, nodes *Nodes) *Hi
 // SeePod records a state of the pod at now. initial says that it comes from the list at the start: what it says may be
 // old, as against a change that has just happened.
 func (h *History) SeePod(p *facts.Pod, now facts.Instant, initial bool, nodes *Nodes) {
+	p = h.bound(p)
 	h.Pod = p
 	if h.Removal != Present {
 		h.Removal, h.RemovedAt = Present, 0 // it is there after all: the end was a lagging server's, or a lost watch's
@@ -134,6 +135,17 @@ func (h *History) ask(now facts.Instant) {
 	}
 }
 
+// bound keeps the node of a pod: a pod is bound once and for all, so that a state without a node, after one with it, can
+// only have been cut short on its way, and must not make the pod look as if it had never started.
+func (h *History) bound(p *facts.Pod) *facts.Pod {
+	if p.Bound() || h.Pod == nil || !h.Pod.Bound() {
+		return p
+	}
+	whole := *p
+	whole.Node = h.Pod.Node
+	return &whole
+}
+
 // Vanish records that the object was seen to be gone at now. final is the state that the deletion carried, nil when
 // nobody saw it.
 func (h *History) Vanish(how Removal, final *facts.Pod, now facts.Instant, nodes *Nodes) {
@@ -141,6 +153,7 @@ func (h *History) Vanish(how Removal, final *facts.Pod, now facts.Instant, nodes
 		return
 	}
 	if how == Deleted && final != nil {
+		final = h.bound(final)
 		h.Pod = final
 		h.observe(final, now, false)
 		h.Follow(now, nodes)

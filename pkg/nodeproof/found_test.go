@@ -114,6 +114,19 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.nodes.Attest("P1", Attestation{By: "ada", At: s.tick()})
 			s.want(Gone, Attested)
 		},
+		"a pod first seen after another machine took over its Node may have run on the former one": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.wait(10)
+			s.seeNode(s.node("n1", "N1", "m2", "b7"))
+			s.wait(10)
+			// The watch of pods was broken meanwhile. The pod was given to m1, and m2 started it again.
+			s.seePod(running(8), func(p *facts.Pod) { p.Scheduled, p.Started = 1005*second, 1005*second })
+			s.seePod(s.asked())
+			s.wait(2)
+			s.seePod(ended)
+			s.want(Unproven, NodeReplaced)
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

@@ -178,12 +178,18 @@ func (h *History) Resume(now facts.Instant, nodes *Nodes) {
 	}
 }
 
-// startedBefore says whether the pod was on a node of this name before this Node object existed.
-func (h *History) startedBefore(node *facts.Node) bool {
+// given is when the pod was given to its node, as far as its object tells.
+func (h *History) given() facts.Instant {
 	at := h.Pod.Scheduled
 	if !at.Known() || h.Pod.Started.Known() && h.Pod.Started < at {
 		at = h.Pod.Started
 	}
+	return at
+}
+
+// startedBefore says whether the pod was on a node of this name before this Node object existed.
+func (h *History) startedBefore(node *facts.Node) bool {
+	at := h.given()
 	return at.Known() && node.Created.Known() && at < node.Created
 }
 
@@ -201,6 +207,9 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 	}
 	in := nodes.Current(h.Pod.Node)
 	if in != nil {
+		if len(h.Runs) == 0 {
+			h.mayHaveRunOn(in, now)
+		}
 		h.mayRunOn(in.Node, now)
 	}
 	if n := nodes.Newest(h.Pod.Node); n != nil && (in == nil || n != in.Node) {
@@ -235,6 +244,17 @@ func (r *Run) follow(nodes *Nodes) {
 	for _, in := range nodes.sightings(r.Machine) {
 		if in.Node.UID != r.NodeUID && in.Node.Boot == r.Boot {
 			r.Node, r.NodeUID = in.Node.Name, in.Node.UID
+		}
+	}
+}
+
+// mayHaveRunOn: the pod was given to the node before its present machine took the Node over, and was first seen since: the
+// watch of pods was behind, or broken.
+func (h *History) mayHaveRunOn(in *Instance, now facts.Instant) {
+	at := h.given()
+	for _, f := range in.Former {
+		if at.Known() && at < f.Until.Add(clocksDiffer) {
+			h.mayRunOn(f.Node, now)
 		}
 	}
 }

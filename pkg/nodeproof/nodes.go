@@ -16,6 +16,8 @@ type Instance struct {
 	// Seen is when the instance was first seen; BootSeen when its present boot was, unknown when it was there already when
 	// orphand began to look.
 	Seen, BootSeen facts.Instant
+	// Former are the states in which other machines had this very Node, oldest first, and Until when each of them lost it.
+	Former []Former
 	// HeldSince is since when its present machine has had the name; unknown for the first machine that was seen to have it.
 	HeldSince facts.Instant
 	// ReadySince is since when it has been seen Ready without a break; unknown while it is not Ready.
@@ -27,6 +29,12 @@ type Instance struct {
 	// Deleted is when it was first known to be gone; ReadyAtEnd whether it was Ready when last seen.
 	Deleted    facts.Instant
 	ReadyAtEnd bool
+}
+
+// Former is the last state of a Node before another machine took it over.
+type Former struct {
+	Node  *facts.Node
+	Until facts.Instant
 }
 
 // Live is one live read of a node by name.
@@ -106,6 +114,9 @@ func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
 	in.Node = node
 	if old.MachineID() != node.MachineID() {
 		in.HeldSince = now
+		if old.Machine.Known() {
+			in.Former = append(in.Former, Former{Node: old, Until: now})
+		}
 		n.holders[node.Name] = holder{machine: node.MachineID(), seen: now}
 	}
 	if old.MachineID() != node.MachineID() || old.Boot != node.Boot {

@@ -7,6 +7,7 @@ import (
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/nodeproof"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -340,7 +341,8 @@ func (w *World) actOnJob(a Action) {
 		}
 	case DeleteJob:
 		if there {
-			w.lastDeleted[a.Job] = t.GetUID()
+			w.orphaned[t.GetUID()] = a.Policy == metav1.DeletePropagationOrphan
+			w.lastDeleted[a.Job] = deletion{t.GetUID(), w.at()}
 			s.deleteOwner(t, a.Policy)
 		}
 	case SuspendJob, ResumeJob:
@@ -361,15 +363,15 @@ func (w *World) actOnJob(a Action) {
 			}
 		}
 	case LateJobSet:
-		uid := w.lastDeleted[a.Job]
-		if uid == "" {
+		last := w.lastDeleted[a.Job]
+		after := a.For - (w.at() - last.at)
+		if last.uid == "" || after < 0 || w.trainJobHeld(last.uid) || w.plan.Honest && a.For > lateChildren {
 			return
 		}
-		late := a.For
-		if w.plan.Honest {
-			late = min(late, lateChildren)
+		if a.For > lateChildren {
+			w.lie(Lie{Job: last.uid})
 		}
-		w.trainer.late(plan.Name, uid, late)
+		w.trainer.late(plan.Name, last.uid, after)
 	}
 }
 

@@ -34,6 +34,8 @@ type Violation struct {
 	Invariant Invariant
 	At        time.Duration
 	Pod, Job  types.UID
+	// Name is the job's name.
+	Name string
 	// What is one sentence for a person.
 	What string
 }
@@ -60,7 +62,11 @@ type judge struct {
 	// shown are the machines that orphand was shown, and in which life of it last; promised the pods that its records named
 	// when it was stopped last.
 	shown    map[facts.Machine]int
+	nodes    map[types.UID]*facts.Node
 	promised map[types.UID]bool
+	// fathered are the TrainJobs that orphand was shown to be the owner of a JobSet, and in which life of it last.
+	fathered map[types.UID]int
+	names    map[types.UID]string
 	tally    *Tally
 }
 
@@ -70,26 +76,32 @@ type word struct {
 	reason nodeproof.Reason
 	life   int
 	job    types.UID
+	// machine and boot are those that the Node showed which the word stands on; empty where it stands on none.
+	machine facts.Machine
+	boot    string
 }
 
 func newJudge(w *World) *judge {
 	return &judge{w: w, gone: map[types.UID]word{}, over: map[types.UID]word{}, verdicts: map[types.UID]nodeproof.Pair{}, states: map[types.UID]settle.State{},
 		findings: map[types.UID]map[signals.Finding]time.Duration{}, seen: map[types.UID]int{}, contradicted: map[types.UID]time.Duration{},
-		shown: map[facts.Machine]int{}, promised: map[types.UID]bool{}, tally: newTally()}
+		shown: map[facts.Machine]int{}, nodes: map[types.UID]*facts.Node{}, fathered: map[types.UID]int{}, names: map[types.UID]string{}, promised: map[types.UID]bool{}, tally: newTally()}
 }
 
 func (j *judge) violate(i Invariant, pod, job types.UID, format string, args ...any) {
 	j.w.film.say("VIOLATION %s %s", i, fmt.Sprintf(format, args...))
-	j.violations = append(j.violations, Violation{Invariant: i, At: j.w.at(), Pod: pod, Job: job, What: fmt.Sprintf(format, args...)})
+	j.violations = append(j.violations, Violation{Invariant: i, At: j.w.at(), Pod: pod, Job: job, Name: j.names[job], What: fmt.Sprintf(format, args...)})
 }
 
 // Emit hears what orphand says.
 func (j *judge) Emit(e signals.Event) {
 	job := types.UID(e.UID)
+	if e.Job != "" {
+		j.names[job] = e.Job
+	}
 	j.w.film.say("SAYS %s %s %s %s/%s %s %s [%s] %s", e.Name(), e.Phase, e.Pod+"@"+e.PodUID, e.Verdict, e.Reason, e.State, e.UID, e.Evidence, e.Message)
 	switch {
 	case e.Finding != "":
-		j.tally.Findings[e.Finding+signals.Finding("/"+string(e.Phase))]++
+		j.tally.Findings[string(e.Finding)+"/"+string(e.Phase)]++
 		if e.Phase == signals.Started {
 			if j.findings[job] == nil {
 				j.findings[job] = map[signals.Finding]time.Duration{}
@@ -116,10 +128,21 @@ func (j *judge) verdict(pod, job types.UID, now nodeproof.Pair, e signals.Event)
 		}
 		return
 	}
-	j.gone[pod] = word{at: j.w.at(), reason: now.Reason, life: j.life, job: job}
+	j.gone[pod] = j.standsOn(word{at: j.w.at(), reason: now.Reason, life: j.life, job: job}, e.Evidence)
 	if what := j.couldRun(pod); what != "" {
 		j.violate(GoneIsGone, pod, job, "pod %s is said to be Gone/%s (%s), but %s", pod, now.Reason, e.Evidence, what)
 	}
+}
+
+// standsOn completes a word with what orphand was shown last of the Node that its evidence names, as "node/<name>@<uid> ...".
+func (j *judge) standsOn(said word, evidence string) word {
+	name, _, _ := strings.Cut(evidence, " ")
+	name, _, _ = strings.Cut(name, ":")
+	_, uid, _ := strings.Cut(name, "@")
+	if n := j.nodes[types.UID(uid)]; n != nil && strings.HasPrefix(evidence, "node/") {
+		said.machine, said.boot = n.Machine, n.Boot
+	}
+	return said
 }
 
 // withdrawn: something that was said at from was taken back. A moment later there must have been a finding for it.
@@ -172,16 +195,22 @@ func (j *judge) excused(l *life, m *machine, said word) bool {
 			return true
 		}
 	}
-	return j.w.covered(l.uid, m) || j.unknowable(l.uid, said)
+	return j.w.covered(l.uid, m) || j.unknowable(l.uid, said) || j.fatherless(l.job)
+}
+
+// fatherless says whether the job was deleted with cascade=orphan before this life of orphand was shown that its JobSet was
+// its own: nothing in the API says so any more.
+func (j *judge) fatherless(job types.UID) bool {
+	return j.w.orphaned[job] && j.fathered[job] != j.life
 }
 
 // unknowable says whether a pod came and went while nobody told orphand, or in an earlier life of it that it does not
 // remember. Nothing in the API speaks of such a pod.
 func (j *judge) unknowable(pod types.UID, said word) bool {
-	if j.w.api.pod(pod) != nil {
-		return false
-	}
 	life, seen := j.seen[pod]
+	if p := j.w.api.pod(pod); p != nil && (p.Labels[facts.LabelJobSetName] != "" || life == j.life) {
+		return false // a live look finds it by its label, which nobody is supposed to take off
+	}
 	switch {
 	case !seen:
 		j.tally.Unseen++
@@ -225,12 +254,12 @@ func (j *judge) state(job types.UID, now settle.State) {
 			j.violate(SettledIsOver, l.uid, job, "job %s is said to be %s, but the kubelet of machine %s may start pod %s", job, now, m.id, l.uid)
 			return
 		}
-		if w.startable(l.uid) {
+		if w.startable(l.uid) && !j.fatherless(job) && !j.unknowable(l.uid, said) {
 			j.violate(SettledIsOver, l.uid, job, "job %s is said to be %s, but pod %s is there and may be started", job, now, l.uid)
 			return
 		}
 	}
-	if what := w.starter(job); what != "" {
+	if what := w.starter(job); what != "" && !j.fatherless(job) {
 		j.violate(SettledIsOver, "", job, "job %s is said to be %s, but %s is there and may make pods", job, now, what)
 	}
 }
@@ -238,6 +267,7 @@ func (j *judge) state(job types.UID, now settle.State) {
 // nodeSeen: a Node has reached orphand. Does it contradict what was said of a pod?
 func (j *judge) nodeSeen(n *facts.Node) {
 	j.shown[n.Machine] = j.life
+	j.nodes[n.UID] = n
 	for uid, said := range j.gone {
 		if said.life != j.life || said.reason != nodeproof.NodeDeleted && said.reason != nodeproof.OutOfService {
 			continue
@@ -245,8 +275,7 @@ func (j *judge) nodeSeen(n *facts.Node) {
 		if said.reason == nodeproof.OutOfService && n.Ready != facts.ReadyTrue {
 			continue
 		}
-		l := j.w.truth.life(uid)
-		if l.machine == nil || l.machine.identity != n.Machine || l.boot != n.Boot || j.w.at()-said.at > time.Hour {
+		if said.machine != n.Machine || said.boot != n.Boot || j.w.at()-said.at > time.Hour || j.gone[uid] != said {
 			continue
 		}
 		if _, known := j.contradicted[said.job]; !known {
@@ -282,9 +311,14 @@ func (j *judge) atEnd() {
 // open lists what keeps a job from settling.
 func (j *judge) open(job types.UID) string {
 	var list []string
-	for _, l := range j.w.truth.ofJob(job) {
-		if v, ok := j.verdicts[l.uid]; ok && v.Verdict != nodeproof.Gone {
-			list = append(list, fmt.Sprintf("%s %s/%s", l.uid, v.Verdict, v.Reason))
+	for _, v := range j.w.engine().Jobs() {
+		if v.Key.UID != job {
+			continue
+		}
+		for _, p := range v.Pods {
+			if p.Verdict != nodeproof.Gone {
+				list = append(list, fmt.Sprintf("%s %s/%s", p.UID, p.Verdict, p.Reason))
+			}
 		}
 	}
 	if what := j.w.starter(job); what != "" {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/orphand/orphand/pkg/nodeproof"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -250,6 +251,15 @@ func (k *kubelet) heard(uid types.UID) {
 	w.sync()
 	w.check()
 	w.post()
+}
+
+// unfinished: the kubelet stops before it has killed what it refused. Nothing in the API tells of that.
+func (k *kubelet) unfinished() {
+	for _, uid := range k.order {
+		if k.workers[uid].refused && len(k.m.runtime.running(uid)) > 0 {
+			k.m.w.lie(Lie{Pod: uid, Reason: nodeproof.KubeletConfirmed})
+		}
+	}
 }
 
 func (k *kubelet) drop(w *worker) {

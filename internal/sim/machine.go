@@ -105,6 +105,9 @@ func (m *machine) reboot(after time.Duration) {
 // freeze stops the machine in its tracks: a hung kernel, a suspended VM.
 func (m *machine) freeze() {
 	if m.powered {
+		if m.kubelet != nil {
+			m.kubelet.unfinished()
+		}
 		m.frozen = true
 		m.reconsider()
 	}
@@ -143,6 +146,7 @@ func (m *machine) heal() {
 
 // startKubelet starts the kubelet. rejects: its admission refuses what it finds running (see kubelet.admit).
 func (m *machine) startKubelet(rejects bool) {
+	m.stopKubelet()
 	m.kubelet = newKubelet(m, rejects)
 	m.kubelet.start()
 	m.reconsider()
@@ -150,6 +154,9 @@ func (m *machine) startKubelet(rejects bool) {
 
 // stopKubelet ends the kubelet; the containers run on.
 func (m *machine) stopKubelet() {
+	if m.kubelet != nil {
+		m.kubelet.unfinished()
+	}
 	m.kubelet = nil
 	m.reconsider()
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -196,6 +197,15 @@ func NewPlan(seed uint64) Plan {
 	return p
 }
 
+// String is the plan in a few lines, for a person.
+func (p Plan) String() string {
+	s := fmt.Sprintf("seed %d: %d machines, NodeGrace %s, Toleration %s, latency %s, lag %v", p.Seed, len(p.Machines), p.NodeGrace, p.Toleration, p.Latency.To, p.Lag)
+	for _, j := range p.Jobs {
+		s += fmt.Sprintf("; %s of %d x %d pods, grace %d s, %s", j.Name, j.Jobs, j.Pods, j.Grace, j.RestartPolicy)
+	}
+	return s
+}
+
 func watched() []string {
 	return []string{facts.KindNode, facts.KindPod, facts.KindJob, facts.KindJobSet, facts.KindTrainJob}
 }
@@ -254,7 +264,7 @@ func (p *Plan) troubles(d *dice) {
 			}
 			p.Actions = append(p.Actions, a)
 			if d.chance(0.08) {
-				p.Actions = append(p.Actions, Action{At: at, Do: LateJobSet, Job: i, For: d.between(200*time.Millisecond, 20*time.Second)})
+				p.Actions = append(p.Actions, Action{At: at, Do: LateJobSet, Job: i, For: pick(d, d.between(200*time.Millisecond, lateChildren), d.between(200*time.Millisecond, 20*time.Second))})
 			}
 			at += pause(d)
 		}

@@ -56,7 +56,7 @@ func newWorld(p Plan) *World {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w := &World{plan: p, start: start, stage: stage.New(start),
 		due: map[stage.Kind]time.Duration{}, watchD: map[stage.Kind]*dice{}, delay: map[stage.Kind]slowness{},
-		scenes: map[int]*machine{}, spared: map[*machine]bool{}, lastDeleted: map[int]types.UID{}}
+		scenes: map[int]*machine{}, spared: map[*machine]bool{}, lastDeleted: map[int]deletion{}, orphaned: map[types.UID]bool{}}
 	w.api = newAPIServer(w)
 	if p.Durable {
 		w.records = stage.NewRecords()
@@ -172,24 +172,17 @@ func (w *World) putRight() {
 	}
 	w.startDaemon()
 	for _, c := range w.controllers {
-		c.stalled = 0
+		c.stalled, c.waiting = 0, false
 		c.poke()
 	}
-	w.after(time.Second, func() {
-		for _, t := range w.api.trainJobs.all() {
-			w.api.deleteOwner(t, metav1.DeletePropagationBackground)
-		}
-		for _, js := range w.api.jobSets.all() {
-			if len(js.OwnerReferences) == 0 {
-				w.api.deleteOwner(js, metav1.DeletePropagationBackground)
-			}
-		}
-	})
+	for n := range 4 {
+		w.after(time.Duration(n)*10*time.Second+time.Second, w.deleteAll)
+	}
 	taken := map[string]bool{}
 	for i := len(w.machines) - 1; i >= 0; i-- { // of two machines of one name the newer keeps it
 		m := w.machines[i]
 		if taken[m.hostname] {
-			m.hostname += "-old"
+			m.hostname += "-" + m.id
 			m.powerOff()
 			m.ending = Reboots
 		}
@@ -204,8 +197,20 @@ func (w *World) putRight() {
 			}
 		}
 	})
-	for _, after := range []time.Duration{6 * time.Minute, 8 * time.Minute} {
+	for _, after := range []time.Duration{6 * time.Minute, 8 * time.Minute, 11*time.Minute + 30*time.Second} {
 		w.after(after, w.vouch)
+	}
+}
+
+// deleteAll deletes every TrainJob, and every JobSet that its TrainJob was taken off.
+func (w *World) deleteAll() {
+	for _, t := range w.api.trainJobs.all() {
+		w.api.deleteOwner(t, metav1.DeletePropagationBackground)
+	}
+	for _, js := range w.api.jobSets.all() {
+		if len(js.OwnerReferences) == 0 {
+			w.api.deleteOwner(js, metav1.DeletePropagationBackground)
+		}
 	}
 }
 
@@ -256,14 +261,15 @@ func (w *World) dropNode(name string) {
 
 // vouch is a person who looks for every pod that is not Gone, and attests where nothing runs.
 func (w *World) vouch() {
-	for _, uid := range sortedKeys(w.judge.verdicts) {
-		v := w.judge.verdicts[uid]
-		l := w.truth.life(uid)
-		if v.Verdict == nodeproof.Gone || len(l.processes) > 0 || w.truth.mayStart(uid) != nil || w.startable(uid) {
-			continue
+	for _, j := range w.engine().Jobs() {
+		for _, p := range j.Pods {
+			l := w.truth.life(p.UID)
+			if p.Verdict == nodeproof.Gone || len(l.processes) > 0 || w.truth.mayStart(p.UID) != nil || w.startable(p.UID) {
+				continue
+			}
+			w.judge.tally.Attested[p.Pair]++
+			w.attest(p.UID)
 		}
-		w.judge.tally.Attested[v]++
-		w.attest(uid)
 	}
 }
 

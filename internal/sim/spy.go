@@ -65,6 +65,14 @@ func (s *spy) PodGone(p *facts.Pod, how informers.End) {
 	s.Process.PodGone(p, how)
 }
 
+// ObjectSeen notes that orphand knows whose a JobSet is.
+func (s *spy) ObjectSeen(o *facts.Object, initial bool) {
+	if o.Kind == facts.KindJobSet && o.Owner.UID != "" {
+		s.w.judge.fathered[o.Owner.UID] = s.w.judge.life
+	}
+	s.Process.ObjectSeen(o, initial)
+}
+
 // NodeSeen notes what speaks against orphand's word.
 func (s *spy) NodeSeen(n *facts.Node, initial bool) {
 	s.w.judge.nodeSeen(n)

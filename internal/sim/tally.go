@@ -17,7 +17,7 @@ type Tally struct {
 	Verdicts           map[nodeproof.Pair]int
 	Weak               int
 	States             map[settle.State]int
-	Findings           map[signals.Finding]int
+	Findings           map[string]int
 	// Excused are processes that ran on after Gone because somebody had lied; Unseen and Forgotten are pods that orphand could
 	// not know of, when their job was called over.
 	Excused, Unseen, Forgotten int
@@ -26,7 +26,7 @@ type Tally struct {
 }
 
 func newTally() *Tally {
-	return &Tally{Verdicts: map[nodeproof.Pair]int{}, States: map[settle.State]int{}, Findings: map[signals.Finding]int{}, Attested: map[nodeproof.Pair]int{}}
+	return &Tally{Verdicts: map[nodeproof.Pair]int{}, States: map[settle.State]int{}, Findings: map[string]int{}, Attested: map[nodeproof.Pair]int{}}
 }
 
 // Add adds another tally to this one.
@@ -52,4 +52,30 @@ func addAll[K comparable](to, from map[K]int) {
 	for k, n := range from {
 		to[k] += n
 	}
+}
+
+// Changes counts the verdicts that were told.
+func (t *Tally) Changes() int {
+	n := 0
+	for _, c := range t.Verdicts {
+		n += c
+	}
+	return n
+}
+
+// Missing lists the verdicts with their reasons that never occurred, and NodeReturned, ReExecution and
+// OutOfServiceOnReadyNode where they were never raised: what no history brings about, no history tests.
+func (t *Tally) Missing() []string {
+	var list []string
+	for _, p := range nodeproof.Pairs() {
+		if t.Verdicts[p] == 0 {
+			list = append(list, string(p.Verdict)+"/"+string(p.Reason))
+		}
+	}
+	for _, f := range []signals.Finding{signals.NodeReturned, signals.ReExecution, signals.OutOfServiceOnReadyNode} {
+		if t.Findings[string(f)+"/started"] == 0 {
+			list = append(list, string(f))
+		}
+	}
+	return list
 }

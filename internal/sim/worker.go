@@ -46,8 +46,9 @@ func (w *worker) runtime() *runtime { return w.k.m.runtime }
 // refuse is a rejection at admission: Failed, and every container status dropped (kubelet.go, rejectPod), though containers
 // run. Housekeeping kills them seconds later.
 //
-// A process that cannot be killed outlives that, with nothing in the API to tell of it: this is where weak evidence fails, and
-// why it is called weak. Such histories are counted apart.
+// What keeps it from killing them leaves no trace in the API: a process that cannot be killed, a kubelet that is restarted or
+// a machine that hangs before it has come to it. This is where weak evidence fails, and why it is called weak: such histories
+// are counted apart (see kubelet.unfinished).
 func (w *worker) refuse() {
 	w.refused, w.terminating = true, true
 	if w.k.m.w.unkillable(w.uid, w.k.m) {

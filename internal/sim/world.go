@@ -31,6 +31,8 @@ type World struct {
 	readsD *dice
 	events int
 	lies   []Lie
+	// orphaned are the TrainJobs that were deleted with cascade=orphan.
+	orphaned map[types.UID]bool
 	// records outlive orphand's restarts; nil where they cannot be kept.
 	records *stage.Records
 	faults  []stage.Fault
@@ -38,7 +40,7 @@ type World struct {
 	// lastDeleted is the newest deleted TrainJob of each plan.
 	scenes      map[int]*machine
 	spared      map[*machine]bool
-	lastDeleted map[int]types.UID
+	lastDeleted map[int]deletion
 	// righting says that everything is being put right.
 	righting bool
 
@@ -51,6 +53,12 @@ type World struct {
 	lifecycle   *lifecycle
 	podGC       *podGC
 	kueue       *kueue
+}
+
+// deletion is the end of a TrainJob.
+type deletion struct {
+	uid types.UID
+	at  time.Duration
 }
 
 // slowness is how far the watch of a kind lags behind the API server.

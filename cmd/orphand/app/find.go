@@ -120,6 +120,10 @@ func nothingFound(job facts.JobKey) string {
 
 // clusterFailure gives an error of the API server the exit code that it deserves.
 func clusterFailure(err error) error {
+	var known *failure
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
 	if errors.Is(err, reap.ErrNotPermitted) || strings.Contains(err.Error(), "is forbidden") {
 		return &failure{Code: ExitRefused, err: err}
 	}

@@ -54,7 +54,7 @@ an execution that still lives.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v: see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRunCommand(streams), newFindCommand(streams), newStopCommand(streams), newUnwedgeCommand(streams), newWaitCommand(streams), newExplainCommand(streams), newPlanCommand(streams), newCheckCommand(streams), newReplayCommand(streams), newVersionCommand(streams), newCompletionCommand(streams))
+	root.AddCommand(newRunCommand(streams), newFindCommand(streams), newStopCommand(streams), newUnwedgeCommand(streams), newAttestCommand(streams), newWaitCommand(streams), newExplainCommand(streams), newPlanCommand(streams), newCheckCommand(streams), newReplayCommand(streams), newVersionCommand(streams), newCompletionCommand(streams))
 	return root
 }
 

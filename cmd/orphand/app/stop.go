@@ -227,7 +227,7 @@ func confirm(w io.Writer, in *os.File, question string) error {
 	fmt.Fprintf(w, "%s [y/N] ", question)
 	answer, _ := bufio.NewReader(in).ReadString('\n')
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-		return &failure{Code: ExitFailure, err: errors.New("not confirmed; nothing was deleted")}
+		return &failure{Code: ExitFailure, err: errors.New("not confirmed; nothing was done")}
 	}
 	return nil
 }

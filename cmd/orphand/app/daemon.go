@@ -82,7 +82,11 @@ func newDaemon(c config) (*daemon, error) {
 		return nil, err
 	}
 	if c.options.LeaderElect {
-		if d.leader, err = newLeadership(c.options, api.Kube.CoordinationV1(), d.sink, d.ledWith); err != nil {
+		leases, err := d.clients.leases()
+		if err != nil {
+			return nil, err
+		}
+		if d.leader, err = newLeadership(c.options, leases, d.sink, d.ledWith); err != nil {
 			return nil, err
 		}
 	}

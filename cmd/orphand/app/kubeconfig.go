@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
@@ -99,6 +100,18 @@ func newClients(config *rest.Config, options Options, userAgent string, wraps ..
 		return nil, usage("the kubeconfig cannot be used: %v", err)
 	}
 	return &clients{config: config, http: client}, nil
+}
+
+// leases is the client of the election. It shares the pool but not the rate limit: a renewal that waits behind live reads
+// comes too late, and so does giving the Lease back.
+func (c *clients) leases() (coordination.LeasesGetter, error) {
+	config := rest.CopyConfig(c.config)
+	config.QPS, config.RateLimiter = -1, nil
+	client, err := coordination.NewForConfigAndClient(config, c.http)
+	if err != nil {
+		return nil, fmt.Errorf("making the client for the leader election: %w", err)
+	}
+	return client, nil
 }
 
 // serverURL is the API server's address, with its path where it has one.

@@ -62,7 +62,10 @@ func (e *Engine) end(j *job, f signals.Finding, on string) {
 		return
 	}
 	delete(e.findings, c)
+	began := ev.Time
 	ev.Phase, ev.Time = signals.Ended, e.now().Time()
+	// A person who reads only this line must not take it for a beginning.
+	ev.Message = "Over after " + ev.Time.Sub(began).Round(time.Second).String() + ": " + ev.Text()
 	for i := range j.told {
 		if n := &j.told[i]; n.Code == f && n.Cause == on && !n.Until.Known() {
 			n.Until = facts.At(ev.Time)

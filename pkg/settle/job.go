@@ -26,6 +26,29 @@ func States() []State {
 	return []State{Active, Finished, Deleting, Elsewhere, Unproven, Settling, Settled, Cleared}
 }
 
+// Sentence says the state to a person, about a job.
+func (s State) Sentence(job string) string {
+	switch s {
+	case Active:
+		return "TrainJob " + job + " is there and not finished."
+	case Finished:
+		return "TrainJob " + job + " is finished."
+	case Deleting:
+		return "TrainJob " + job + " was asked to go and is still there."
+	case Elsewhere:
+		return "TrainJob " + job + " runs in another cluster: nothing can be known of its processes here."
+	case Unproven:
+		return "TrainJob " + job + " is gone, and nobody can tell whether processes of it still run: do not run it again."
+	case Settling:
+		return "TrainJob " + job + " is gone, and something of it still runs or could start: do not run it again yet."
+	case Settled:
+		return "Job " + job + " is settled: none of its processes runs or can start, so it is safe to run it again."
+	case Cleared:
+		return "Job " + job + " is settled, so it is safe to run it again, and nothing of it is left in the cluster."
+	}
+	return ""
+}
+
 // Over says whether no process of the job can be running or start: Settled or Cleared.
 func (s State) Over() bool { return s == Settled || s == Cleared }
 

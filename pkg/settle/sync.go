@@ -431,6 +431,7 @@ func (e *Engine) verdictEvent(p *pod, before nodeproof.Pair, now facts.Instant) 
 	ev.Code = signals.PodVerdictChanged
 	ev.Pod, ev.PodUID, ev.Node = f.Name, string(f.UID), f.Node
 	ev.Verdict, ev.Reason = string(p.said.Verdict), string(p.said.Reason)
+	ev.Message = p.said.Sentence(f.Name, f.Node)
 	if before != (nodeproof.Pair{}) {
 		ev.From = string(before.Verdict) + "/" + string(before.Reason)
 	}
@@ -466,6 +467,7 @@ func (e *Engine) adoptState(j *job, next State, now facts.Instant) {
 		ev := e.jobEvent(j, now.Time())
 		ev.Code = signals.JobStateChanged
 		ev.From, ev.State = string(before), string(next)
+		ev.Message = next.Sentence(j.key.Namespace + "/" + j.key.Name)
 		ev.Attrs = []signals.Attr{
 			{Key: "alive", Value: j.counts[nodeproof.Alive]},
 			{Key: "unproven", Value: j.counts[nodeproof.Unproven]},

@@ -1,6 +1,10 @@
 package nodeproof
 
-import "github.com/orphand/orphand/pkg/facts"
+import (
+	"slices"
+
+	"github.com/orphand/orphand/pkg/facts"
+)
 
 // confirmation is what a pod's status says of its own end.
 type confirmation uint8
@@ -61,22 +65,24 @@ func confirm(p *facts.Pod) confirmation {
 }
 
 // confirmedBy says whether the containers of the status are this run's, as far as their IDs tell: known is false when the
-// status has no IDs, or this run never had any.
-func (r *Run) confirmedBy(p *facts.Pod) (yes, known bool) {
+// status has no IDs, or this run never had any. A status in which containers of two machines meet is the last one's word:
+// its kubelet keeps what the API said of a container that it does not know.
+func (r *Run) confirmedBy(p *facts.Pod, last bool) (yes, known bool) {
 	if len(r.IDs) == 0 {
 		return false, false
 	}
+	theirs := false
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if c.Role != facts.App || c.State != facts.Terminated || !c.HasID {
 			continue
 		}
 		known = true
-		for _, id := range r.IDs {
-			if id == c.ID {
-				yes = true
-			}
+		if slices.Contains(r.IDs, c.ID) {
+			yes = true
+		} else {
+			theirs = true
 		}
 	}
-	return yes, known
+	return yes && (last || !theirs), known
 }

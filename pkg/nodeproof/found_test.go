@@ -127,6 +127,20 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.seePod(ended)
 			s.want(Unproven, NodeReplaced)
 		},
+		"a status in which containers of two machines meet is the last one's word": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7), func(p *facts.Pod) {
+				p.Containers = append(p.Containers, facts.Container{Role: facts.App, State: facts.Running, HasID: true, ID: 8, Started: 901 * second})
+			})
+			s.seePod(func(p *facts.Pod) { p.Containers[0].State = facts.Terminated }) // the first has done its work
+			s.seeNode(s.node("n1", "N1", "m2", "b2"))
+			s.seePod(func(p *facts.Pod) { p.Containers[1].ID, p.Containers[1].Started = 9, 1000*second }) // m2 starts the second again
+			s.seePod(s.asked())
+			s.wait(2)
+			s.seePod(ended)
+			s.want(Unproven, NodeReplaced)
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

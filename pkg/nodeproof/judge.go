@@ -203,7 +203,7 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 		return e, false
 	}
 	if c == confirmed {
-		if yes, known := r.confirmedBy(p); known {
+		if yes, known := r.confirmedBy(p, i == len(h.Runs)-1); known {
 			return e, yes
 		}
 	}

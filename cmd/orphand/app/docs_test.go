@@ -95,7 +95,9 @@ func TestDocsEvents(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Log events\n\n" +
 		"orphand writes JSON to standard error, one line per change and never one per look. Every line has `ts` (RFC 3339), `level`, " +
-		"`msg` and `event`; alerts match on `event`. A field without a value is left out.\n\n" +
+		"`msg` and `event`; alerts match on `event`. A field without a value is left out. The same as a JSON Schema: " +
+		"[line.schema.json](../manifests/alerts/line.schema.json); rules for Loki and a filter for plain lines: [alerts](alerts.md). " +
+		"Every replica follows every job and writes lines of its own.\n\n" +
 		"## Fields\n\n| field | meaning |\n|---|---|\n")
 	for _, f := range signals.Fields() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", f.Name, f.Meaning)

@@ -242,11 +242,24 @@ func (r *Recorder) Mode(mode string) {
 
 // Deleted counts a DELETE by its answer.
 func (r *Recorder) Deleted(kind, outcome string) {
-	r.deletes.on(pair{kind, outcome}, prometheus.Counter.Inc)
+	r.deletes.on(pair{r.kindOrOther(kind, outcome), outcome}, prometheus.Counter.Inc)
+}
+
+// OtherKind stands in a label for the kinds that a retention policy teaches: the set stays closed.
+const OtherKind = "Other"
+
+func (r *Recorder) kindOrOther(kind, outcome string) string {
+	if _, known := r.deletes.series[pair{kind, outcome}]; !known {
+		return OtherKind
+	}
+	return kind
 }
 
 // Removed counts an object that this process deleted and then saw gone.
 func (r *Recorder) Removed(kind, cause string) {
+	if _, known := r.removed.series[pair{kind, cause}]; !known {
+		kind = OtherKind
+	}
 	r.removed.on(pair{kind, cause}, prometheus.Counter.Inc)
 }
 

@@ -43,6 +43,17 @@ type namespaced struct {
 	min, max  *Duration
 }
 
+// Named is the kind that a person means by a word: its short name, its resource with or without group, or its kind, in any
+// case; nil when there is none.
+func (p *Policy) Named(word string) *Kind {
+	for _, k := range p.kinds {
+		if strings.EqualFold(word, k.Name) || strings.EqualFold(word, k.Resource) && k.Name != "VolcanoJob" || k.named(word) {
+			return k
+		}
+	}
+	return nil
+}
+
 // Recreations says when an object that comes back after its clean-up is left alone: from the Limit-th time on that it is
 // created within Within of its clean-up.
 type Recreations struct {

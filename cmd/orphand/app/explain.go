@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -21,15 +22,19 @@ import (
 
 func newExplainCommand(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "explain pod|trainjob|orphan NAME",
+		Use:   "explain pod|trainjob|orphan|KIND NAME",
 		Short: "Say why a pod or a job has its verdict, and what would change it",
 		Long: `explain reads the pod, its node and the record that "orphand run" keeps of its job, judges
 them by the same rules, and prints every rule that was considered: whether it holds, why,
 and what would make it hold. Of a TrainJob or a record it explains every pod that is not
 gone. It changes nothing and needs no running orphand; without a record it knows only
-what the API server shows now.`,
+what the API server shows now.
+
+Of a TrainJob, and of an object of any other kind that the retention policy is for, it
+says whether the policy keeps it or when it goes, by which rule and what cut it.`,
 		Example: `  orphand explain pod llm-node-0-1-x7k2p
-  orphand explain orphan llm-0b9a7c3e -n team-a`,
+  orphand explain orphan llm-0b9a7c3e -n team-a
+  orphand explain workflow nightly --policy policy.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 && strings.Count(args[0], "/") == 1 {
 				return nil
@@ -40,6 +45,8 @@ what the API server shows now.`,
 			return nil
 		},
 	}
+	var file string
+	cmd.Flags().StringVar(&file, "policy", "", "retention policy to explain by; that of the cluster by default")
 	cluster := clusterFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {
@@ -58,14 +65,32 @@ what the API server shows now.`,
 		case "pod", "pods", "po":
 			return x.pod(cmd.Context(), namespace, name)
 		case "trainjob", "trainjobs", "tj":
-			return x.job(cmd.Context(), namespace, func(o *v1alpha1.Orphan) bool { return o.Spec.TrainJob.Name == name }, "TrainJob "+namespace+"/"+name)
+			said, err := x.retention(cmd.Context(), cmd.InOrStdin(), file, facts.KindTrainJob, namespace, name)
+			if err != nil && (file != "" || !errors.Is(err, errNoPolicy)) {
+				return err
+			}
+			err = x.job(cmd.Context(), namespace, func(o *v1alpha1.Orphan) bool { return o.Spec.TrainJob.Name == name }, "TrainJob "+namespace+"/"+name)
+			if said && errors.Is(err, errNoRecord) {
+				return nil
+			}
+			return err
 		case "orphan", "orphans", "orph":
 			return x.job(cmd.Context(), namespace, func(o *v1alpha1.Orphan) bool { return o.Name == name }, "record "+namespace+"/"+name)
 		}
-		return usage("%q: explain a pod, a trainjob or an orphan", args[0])
+		said, err := x.retention(cmd.Context(), cmd.InOrStdin(), file, args[0], namespace, name)
+		switch {
+		case errors.Is(err, errNoKind):
+			return usage("%q: explain a pod, a trainjob, an orphan, or an object of a kind that the retention policy knows", args[0])
+		case err == nil && !said:
+			return fmt.Errorf("%s %s/%s is not there", args[0], namespace, name)
+		}
+		return err
 	}
 	return cmd
 }
+
+// errNoRecord: nothing is recorded of the job.
+var errNoRecord = errors.New("there is no record")
 
 // explainer judges what the API server and the records show now.
 type explainer struct {
@@ -116,7 +141,7 @@ func (x *explainer) job(ctx context.Context, namespace string, meant func(*v1alp
 		if !served {
 			return fmt.Errorf("%s: this cluster keeps no records: apply orphand's CustomResourceDefinition", what)
 		}
-		return fmt.Errorf("%s: there is no record: the TrainJob lives, or its record's time is over", what)
+		return fmt.Errorf("%s: %w: the TrainJob lives, or its record's time is over", what, errNoRecord)
 	}
 	for _, o := range records {
 		note, err := ledger.Read(o)

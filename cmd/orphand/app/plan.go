@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -79,7 +80,7 @@ adds every object that would go, and json has every object with its decision.`,
 		if policy == nil {
 			return &failure{Code: ExitUsage, Said: true, err: problems.Err()}
 		}
-		plan, err := s.plan(cmd.Context(), policy, within, clock.RealClock{}, streams.Err)
+		plan, err := s.plan(cmd.Context(), policy, policy.Kinds(), within, clock.RealClock{}, streams.Err)
 		if err != nil {
 			return err
 		}
@@ -105,7 +106,7 @@ func (s *session) policy(ctx context.Context, input io.Reader, file string) ([]b
 	found, err := s.clients.Kube.CoreV1().ConfigMaps(access.Namespace).Get(ctx, policyConfigMap, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, usage("there is no ConfigMap %s/%s: give --policy FILE", access.Namespace, policyConfigMap)
+		return nil, &failure{Code: ExitUsage, err: fmt.Errorf("there is %w: no ConfigMap %s/%s: give --policy FILE", errNoPolicy, access.Namespace, policyConfigMap)}
 	case err != nil:
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", access.Namespace, policyConfigMap, err)
 	}
@@ -158,8 +159,8 @@ type PlannedItem struct {
 	Bytes int64  `json:"bytes,omitempty"`
 }
 
-// plan lists everything that the policy is for and decides on it.
-func (s *session) plan(ctx context.Context, p *retention.Policy, within time.Duration, clk clock.PassiveClock, warn io.Writer) (*Plan, error) {
+// plan lists all objects of some kinds and decides on them.
+func (s *session) plan(ctx context.Context, p *retention.Policy, kinds []*retention.Kind, within time.Duration, clk clock.PassiveClock, warn io.Writer) (*Plan, error) {
 	keys := &keys{}
 	jobs := &podList{}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.clients.Kube.Discovery()))
@@ -170,7 +171,7 @@ func (s *session) plan(ctx context.Context, p *retention.Policy, within time.Dur
 	})
 	sizes := map[types.UID]int64{}
 	listed := map[string]bool{}
-	for _, k := range p.Kinds() {
+	for _, k := range kinds {
 		selector := k.PodSelector()
 		if !listed[selector] {
 			listed[selector] = true
@@ -390,4 +391,40 @@ func (l *podList) PodsOf(job facts.JobKey) ([]retention.Pod, bool) {
 // JobOf satisfies sweep.Pods; nobody is asked for the incarnation.
 func (l *podList) JobOf(types.UID) (job facts.JobKey, over, known bool) {
 	return facts.JobKey{}, false, false
+}
+
+var (
+	errNoPolicy = errors.New("no retention policy")
+	errNoKind   = errors.New("the retention policy knows no such kind")
+)
+
+// retention explains what the policy decides of an object; false when there is none of that name.
+func (x *explainer) retention(ctx context.Context, input io.Reader, file, kind, namespace, name string) (bool, error) {
+	data, err := x.policy(ctx, input, file)
+	if apierrors.IsForbidden(err) {
+		err = fmt.Errorf("%w can be read: %v", errNoPolicy, err)
+	}
+	if err != nil {
+		return false, err
+	}
+	policy, problems := retention.Load(data)
+	if policy == nil {
+		return false, &failure{Code: ExitUsage, err: problems}
+	}
+	k := policy.Named(kind)
+	if k == nil {
+		return false, errNoKind
+	}
+	plan, err := x.plan(ctx, policy, []*retention.Kind{k}, 0, clock.RealClock{}, io.Discard)
+	if err != nil {
+		return false, err
+	}
+	ref := facts.Ref{Namespace: namespace, Kind: k.Kind, Name: name}.String()
+	for _, o := range plan.Objects {
+		if o.Object == ref {
+			_, err := fmt.Fprintf(x.out, "%s (%s)\n  retention: %s\n  %s\n", o.Object, o.UID, o.Decision, o.Why)
+			return true, err
+		}
+	}
+	return false, nil
 }

@@ -34,6 +34,7 @@ func vocabulary() metrics.Vocabulary {
 			words.DeletedKinds = append(words.DeletedKinds, kind.Kind)
 		}
 	}
+	words.DeletedKinds = append(words.DeletedKinds, metrics.OtherKind)
 	words.Decisions = append(words.Decisions, metrics.Decision{Verb: string(retention.Delete)})
 	for _, reason := range retention.Reasons() {
 		words.Decisions = append(words.Decisions, metrics.Decision{Verb: string(reason.Verb()), Reason: string(reason)})

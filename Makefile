@@ -46,6 +46,11 @@ lint: needs $(STATICCHECK) ## gofmt, go vet, staticcheck
 bench: needs ## benchmarks
 	$(GO) test -run='^$$' -bench=. -benchmem ./...
 
+.PHONY: cases
+cases: needs ## list the reported faults that are replayed, and replay them with the rules' own histories
+	@awk 'FNR==1 {sub(/^# /,""); n=split(FILENAME, path, "/"); printf "%-52s %s\n", path[n], $$0}' testdata/cases/*.yaml
+	$(GO) run ./cmd/orphand replay testdata/cases/*.yaml testdata/rules/*.yaml > /dev/null
+
 .PHONY: build
 build: needs ## bin/orphand
 	$(GO) build -o bin/ ./cmd/orphand

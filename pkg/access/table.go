@@ -62,6 +62,7 @@ const (
 	groupBatch        = "batch"
 	groupOrphand      = "orphand.dev"
 	groupCoordination = "coordination.k8s.io"
+	groupEvents       = "events.k8s.io"
 	groupReviews      = "authorization.k8s.io"
 	groupScheduling   = "scheduling.x-k8s.io"
 	groupVolcano      = "scheduling.volcano.sh"
@@ -119,6 +120,9 @@ func Calls() []Call {
 			Why: "Records are read at the start, written as soon as a deletion is seen, and deleted when they are old; without them a restart forgets."},
 		{Feature: Records, Group: groupOrphand, Version: "v1alpha1", Resource: "orphans/status", Verbs: []string{"patch"},
 			Why: "What a record says of its job is its status, which others wait for."},
+
+		{Feature: Records, Group: groupEvents, Version: "v1", Resource: "events", Verbs: []string{"create", "patch"},
+			Why: "A finding is told as an Event on the TrainJob, or on its record; without it only the log and the metrics have it."},
 
 		{Feature: Election, Group: groupCoordination, Version: "v1", Resource: "leases", Verbs: []string{"create"},
 			Why: "The first replica makes the Lease; Kubernetes cannot restrict this by name."},

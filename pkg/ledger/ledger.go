@@ -149,6 +149,16 @@ func (l *Ledger) Seen(o *v1alpha1.Orphan) {
 	e.uid, e.conditions = o.UID, o.Status.Conditions
 }
 
+// UID is the UID of the job's record; empty when it has none.
+func (l *Ledger) UID(key facts.JobKey) types.UID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.written[key]; e != nil {
+		return e.uid
+	}
+	return ""
+}
+
 // Gone notes that somebody deleted a record. What is still known of its job is written again.
 func (l *Ledger) Gone(o *v1alpha1.Orphan) {
 	key := facts.JobKey{Namespace: o.Namespace, Name: o.Spec.TrainJob.Name, UID: types.UID(o.Spec.TrainJob.UID)}

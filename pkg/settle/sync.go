@@ -309,6 +309,10 @@ func (j *job) found(uid types.UID, now facts.Instant) {
 	j.surveyAt = now.After(onlyReadEvery)
 }
 
+// lookRarest is how often a settled job of which something is left is looked at in the end. What the garbage collector has not
+// taken by then waits for a person, and a cluster may have thousands of such jobs.
+const lookRarest = 5 * time.Minute
+
 func (e *Engine) readRemains(j *job) read {
 	jobSets := make([]types.UID, 0, len(j.jobSets))
 	for _, a := range j.jobSets {
@@ -319,7 +323,7 @@ func (e *Engine) readRemains(j *job) read {
 		return func(now facts.Instant) {
 			j.extra, j.looked = found, true
 			// What is left goes by the garbage collector within seconds, or stays for long.
-			j.lookAt = now.After(time.Second << min(j.looks, 6))
+			j.lookAt = now.After(min(time.Second<<min(j.looks, 9), lookRarest))
 			j.looks++
 		}, err
 	}}

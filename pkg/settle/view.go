@@ -42,3 +42,11 @@ func (e *Engine) Jobs() []JobView {
 	})
 	return list
 }
+
+// Present says whether the job's TrainJob is there, as far as is known.
+func (e *Engine) Present(key facts.JobKey) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	j := e.jobs[key]
+	return j != nil && j.present
+}

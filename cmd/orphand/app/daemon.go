@@ -44,6 +44,7 @@ type daemon struct {
 	follower  *follower
 	retainer  *retainer
 	mode      *mode
+	announcer *announcer
 	started   time.Time
 }
 
@@ -57,7 +58,7 @@ func newDaemon(c config) (*daemon, error) {
 	if c.ownsProcess {
 		bridgeKlog(logger, c.clock)
 	}
-	d := &daemon{config: c, sink: newLogSink(logger, c.clock.Now), started: c.clock.Now()}
+	d := &daemon{config: c, sink: newFlood(newLogSink(logger, c.clock.Now), c.clock), started: c.clock.Now()}
 
 	registry := metrics.NewRegistry()
 	d.scrape = metrics.Handler(registry)
@@ -98,6 +99,8 @@ func newDaemon(c config) (*daemon, error) {
 	}
 	d.retainer = newRetainer(c.options, api, c.clock, d.sink, d.recorder, d.follower.engine, force, d.follower.usable)
 	d.follower.concluded = d.retainer.touch
+	d.announcer = newAnnouncer(api.Kube, c.clock, d.leads, d.follower.engine.Present, d.follower.ledger.UID)
+	d.follower.announce = d.announcer.tell
 	d.mode.changed = d.again
 	return d, nil
 }
@@ -146,6 +149,8 @@ func (d *daemon) work(outer context.Context) error {
 	}
 	stopAsking := d.beside(ctx, fail, d.mode.run)
 	defer stopAsking()
+	stopAnnouncing := d.beside(background, fail, d.announcer.run)
+	defer stopAnnouncing()
 	stopRetaining := d.beside(ctx, fail, d.retainer.run)
 	defer stopRetaining()
 	if err := d.follower.run(ctx); err != nil {

@@ -60,6 +60,8 @@ type follower struct {
 	unreadable bool
 	// concluded is told of a job whose state, or the verdict on a pod of which, is another; nil for nobody.
 	concluded func(types.UID)
+	// announce is told of what the engine tells; nil for nobody.
+	announce func(signals.Event)
 	// done is closed when the watches are called off; nil before they begin.
 	done <-chan struct{}
 }
@@ -112,6 +114,9 @@ func newFollower(options Options, clients informers.Clients, clk clock.WithTicke
 // tell passes on what the engine tells.
 func (f *follower) tell(e signals.Event) {
 	f.sink.Emit(e)
+	if f.announce != nil {
+		f.announce(e)
+	}
 	if f.concluded != nil && (e.Code == signals.PodVerdictChanged || e.Code == signals.JobStateChanged) {
 		f.concluded(types.UID(e.UID))
 	}

@@ -25,6 +25,11 @@ type Options struct {
 	WeakEvidenceDelay      time.Duration
 	SettleQuiet            time.Duration
 	Workers                int
+	RecordTTL              time.Duration
+	RecreateLoop           int
+	RecreateWindow         time.Duration
+	StuckAfter             time.Duration
+	HeldAfter              time.Duration
 
 	Mode                string
 	DryRun              bool
@@ -61,6 +66,11 @@ func DefaultOptions() Options {
 		WeakEvidenceDelay:      30 * time.Second,
 		SettleQuiet:            5 * time.Second,
 		Workers:                4,
+		RecordTTL:              time.Hour,
+		RecreateLoop:           3,
+		RecreateWindow:         time.Minute,
+		StuckAfter:             5 * time.Minute,
+		HeldAfter:              30 * time.Second,
 		Mode:                   modeObserve,
 		GCGrace:                time.Minute,
 		RuntimeCopyGrace:       10 * time.Minute,
@@ -87,6 +97,12 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.WeakEvidenceDelay, "weak-evidence-delay", o.WeakEvidenceDelay, "how long a node must have been Ready throughout before weak evidence from it counts")
 	flags.DurationVar(&o.SettleQuiet, "settle-quiet", o.SettleQuiet, "how long after a TrainJob was seen gone late children are waited for before Settled is said")
 	flags.IntVar(&o.Workers, "workers", o.Workers, "how many jobs are judged at a time")
+
+	flags.DurationVar(&o.RecordTTL, "record-ttl", o.RecordTTL, "how long the record of a job is kept after nothing of it is left")
+	flags.IntVar(&o.RecreateLoop, "recreate-loop", o.RecreateLoop, "how many JobSets of one job, or pods of one rank, within --recreate-window raise RecreateLoop; 0 for never")
+	flags.DurationVar(&o.RecreateWindow, "recreate-window", o.RecreateWindow, "see --recreate-loop")
+	flags.DurationVar(&o.StuckAfter, "stuck-after", o.StuckAfter, "how long after its grace a pod may take on a node that can be heard before StuckTerminating is raised")
+	flags.DurationVar(&o.HeldAfter, "held-after", o.HeldAfter, "how long a finalizer may hold what is to go before HeldByFinalizer or ForegroundWedged is raised")
 
 	flags.StringVar(&o.Mode, "mode", o.Mode, "observe deletes nothing; enforce deletes what the garbage collector leaves of TrainJobs that are gone")
 	flags.BoolVar(&o.DryRun, "dry-run", o.DryRun, "with --mode enforce: log what would be deleted, and delete nothing")
@@ -119,6 +135,9 @@ func (o *Options) engine() settle.Options {
 	e.Quiet = o.SettleQuiet
 	e.Proof = nodeproof.Options{NodeDeletionQuarantine: o.NodeDeletionQuarantine, WeakEvidenceDelay: o.WeakEvidenceDelay}
 	e.GCGrace = o.GCGrace
+	e.RecordTTL = o.RecordTTL
+	e.RecreateLoop, e.RecreateWindow = o.RecreateLoop, o.RecreateWindow
+	e.StuckAfter, e.HeldAfter = o.StuckAfter, o.HeldAfter
 	e.CopyGrace = o.RuntimeCopyGrace
 	return e
 }
@@ -143,6 +162,10 @@ func (o *Options) Validate() []string {
 		{"weak-evidence-delay", o.WeakEvidenceDelay},
 		{"settle-quiet", o.SettleQuiet},
 		{"gc-grace", o.GCGrace},
+		{"record-ttl", o.RecordTTL},
+		{"recreate-window", o.RecreateWindow},
+		{"stuck-after", o.StuckAfter},
+		{"held-after", o.HeldAfter},
 		{"runtime-copy-grace", o.RuntimeCopyGrace},
 		{"calm", o.Calm},
 	} {
@@ -164,6 +187,9 @@ func (o *Options) Validate() []string {
 	}
 	if !(o.MaxUnreachable >= 0 && o.MaxUnreachable <= 1) {
 		problem("max-unreachable", "%v: use a share from 0 to 1", o.MaxUnreachable)
+	}
+	if o.RecreateLoop < 0 {
+		problem("recreate-loop", "%d: use 0 or more", o.RecreateLoop)
 	}
 	if o.Workers < 1 {
 		problem("workers", "%d: use 1 or more", o.Workers)

@@ -1,0 +1,73 @@
+package app
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
+
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/signals"
+)
+
+func TestAFindingIsAnEventOnTheTrainJobWhileItIsThereAndOnItsRecordAfterwards(t *testing.T) {
+	finding := signals.Event{Finding: signals.Overlap, Phase: signals.Started, Namespace: "team-a", Job: "llm", UID: "0b9a7c3e-1",
+		Pod: "llm-node-0-0-x", PodUID: "p1", Message: "two pods of rank 0 may be running"}
+	cases := map[string]struct {
+		event   signals.Event
+		present bool
+		record  types.UID
+		leads   bool
+		kind    string
+		about   types.UID
+		normal  bool
+	}{
+		"on the TrainJob":                 {event: finding, present: true, leads: true, kind: "TrainJob", about: "0b9a7c3e-1"},
+		"on the record":                   {event: finding, record: "r1", leads: true, kind: "Orphan", about: "r1"},
+		"its end is nothing to mind":      {event: func(e signals.Event) signals.Event { e.Phase = signals.Ended; return e }(finding), present: true, leads: true, kind: "TrainJob", about: "0b9a7c3e-1", normal: true},
+		"not by a replica that stands by": {event: finding, present: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			kube := fake.NewClientset()
+			made := make(chan *eventsv1.Event, 1)
+			kube.PrependReactor("create", "events", func(a ktesting.Action) (bool, runtime.Object, error) {
+				e := a.(ktesting.CreateAction).GetObject().(*eventsv1.Event)
+				made <- e
+				return true, e, nil
+			})
+			a := newAnnouncer(kube, clock.RealClock{}, func() bool { return c.leads },
+				func(facts.JobKey) bool { return c.present }, func(facts.JobKey) types.UID { return c.record })
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- a.run(ctx) }()
+			a.tell(c.event)
+			if c.kind == "" {
+				a.tell(signals.Event{Code: signals.JobStateChanged, Job: "llm"}) // not a finding
+				cancel()
+				if err := <-done; err != nil || len(made) > 0 {
+					t.Errorf("%v, %d Events", err, len(made))
+				}
+				return
+			}
+			select {
+			case e := <-made:
+				if e.Regarding.Kind != c.kind || e.Regarding.UID != c.about || e.Reason != "Overlap" || e.Namespace != "team-a" || (e.Type == "Normal") != c.normal {
+					t.Errorf("%+v", e)
+				}
+			case <-time.After(30 * time.Second):
+				t.Error("no Event")
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -47,7 +47,14 @@ func confirm(p *facts.Pod) confirmation {
 	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		if c.Role != facts.App || c.State == facts.Terminated {
+		switch {
+		case c.State == facts.Terminated:
+			continue
+		case c.Role != facts.App:
+			// A kubelet that cannot find a container which ran says so at first by no more than its last state.
+			if c.HasID || c.HasLast {
+				return unconfirmed
+			}
 			continue
 		}
 		never := c.State == facts.Waiting && !c.HasID && !c.HasLast

@@ -141,6 +141,47 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.seePod(ended)
 			s.want(Unproven, NodeReplaced)
 		},
+		"a sidecar that a kubelet cannot find has not ended": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7), func(p *facts.Pod) {
+				p.Containers = append(p.Containers, facts.Container{Role: facts.Sidecar, State: facts.Running, HasID: true, ID: 6, Started: 900 * second})
+			})
+			s.seePod(s.asked())
+			s.wait(2)
+			s.want(Alive, Terminating)
+			s.seePod(func(p *facts.Pod) { p.Containers[0].State = facts.Terminated }) // m1 is cut off before the sidecar ends
+			s.seeNode(s.node("n1", "N1", "m2", "b2"))
+			s.seePod(func(p *facts.Pod) {
+				p.Phase, p.Containers[1] = facts.PhaseFailed, facts.Container{Role: facts.Sidecar, State: facts.Waiting, HasLast: true}
+			})
+			s.want(Unproven, NodeReplaced)
+		},
+		"a deletion with a short grace may not have reached the kubelet before the pod was removed by force": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			s.endNode("n1")
+			s.wait(60)
+			s.seePod(func(p *facts.Pod) { p.Deletion, p.Grace = s.now.After(seconds(5)), 5 })
+			s.seePod(func(p *facts.Pod) { p.Deletion, p.Grace = s.now, 0 })
+			s.vanish(Deleted)
+			s.wait(39)
+			s.want(Unproven, RemovedUnconfirmed)
+			s.wait(1)
+			s.want(Gone, NodeDeleted)
+		},
+		"a pod that was missing from a list that lagged was not asked to terminate by that": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			s.vanish(Unseen)
+			s.want(Unproven, RemovedUnseen)
+			s.seePod()
+			s.seeNode(s.node("n1", "N1", "m1", "b2")) // booted, and its kubelet starts the pod again
+			s.wait(10)
+			s.want(Alive, Running)
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

@@ -86,7 +86,9 @@ func (h *History) SeePod(p *facts.Pod, now facts.Instant, initial bool, nodes *N
 	p = h.bound(p)
 	h.Pod = p
 	if h.Removal != Present {
-		h.Removal, h.RemovedAt = Present, 0 // it is there after all: the end was a lagging server's, or a lost watch's
+		// It is there after all: the end was a lagging server's. Nobody has asked it to terminate but its deletion, if any.
+		h.Removal, h.RemovedAt = Present, 0
+		h.Asked, h.GraceEnds, h.Anchored = 0, 0, 0
 	}
 	h.observe(p, now, initial)
 	h.Follow(now, nodes)
@@ -100,11 +102,11 @@ func (h *History) observe(p *facts.Pod, now facts.Instant, initial bool) {
 	if p.Terminating() && !h.GraceEnds.Known() {
 		h.ask(now)
 		grace, end := p.Grace, p.Deletion
-		if grace == 0 {
-			// Removed by force, without having been asked before as far as anybody saw. A kubelet that sees no more of it than
-			// the end of the object lets the pod have its own grace.
+		if grace < p.SpecGrace {
+			// Its removal may follow before the kubelet has heard of this deletion. A kubelet that sees no more of it than the
+			// end of the object lets the pod have its own grace.
+			end = end.After(seconds(p.SpecGrace - grace))
 			grace = p.SpecGrace
-			end = end.After(seconds(grace))
 		}
 		h.GraceEnds = end
 		if end := now.After(seconds(grace)); !initial && end > h.GraceEnds {

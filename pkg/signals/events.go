@@ -34,6 +34,7 @@ const (
 	WorkFailed        Code = "WorkFailed"
 	WorkPanicked      Code = "WorkPanicked"
 	ClientTrouble     Code = "ClientTrouble"
+	LinesLeftOut      Code = "LinesLeftOut"
 	Stopping          Code = "Stopping"
 	Stopped           Code = "Stopped"
 	Failed            Code = "Failed"
@@ -97,6 +98,8 @@ func Events() []EventInfo {
 			[]string{FieldJob, FieldUID, FieldReason, "attempt", "repeated", "stack"}},
 		{ClientTrouble, Warn, "The Kubernetes client library reported trouble; repetitions are counted, not written.",
 			[]string{FieldReason, "logger", "repeated"}},
+		{LinesLeftOut, Warn, "So many pods changed their verdict at once that some of their lines were not written. What their jobs came to always is; records and metrics hold it all.",
+			[]string{"of", "leftOut"}},
 		{Stopping, Info, "The process was asked to stop and finishes what it has begun.",
 			[]string{FieldReason}},
 		{Stopped, Info, "The process ends, as it was asked to.",

@@ -1,6 +1,7 @@
 package settle_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,5 +214,40 @@ func TestAPodThatIsNotJudgedYetIsOnTheRecordWithAVerdict(t *testing.T) {
 	note, kept := e.Note(tj.JobKey())
 	if !kept || len(note.Pods) != 1 || note.Pods[0].Said.Verdict == "" || !note.Pods[0].Since.Known() {
 		t.Errorf("the record of the job: %t %+v", kept, note.Pods)
+	}
+}
+
+func TestATrainJobThatALiveReadFoundGoneIsNotBroughtBackByAWatchThatIsBehind(t *testing.T) {
+	f := newFound(t)
+	f.put(0, nodeOf("n1", "N1", "m1", "b1"), 0)
+	f.run(0)
+	f.daemon.Start()
+	f.put(time.Second, trainJobOf("tj", "T1"), time.Minute)
+	f.remove(2*time.Second, trainJobOf("tj", "T1"))
+	f.put(3*time.Second, jobSetOf("tj", "J1", "T1"), 0) // by a controller whose cache is behind as well
+	f.remove(4*time.Second, jobSetOf("tj", "J1", "T1"))
+	f.run(3 * time.Minute)
+	if got := strings.Join(f.told, ", "); got != "T1 Settling, T1 Cleared" {
+		t.Errorf("it was said: %s", got)
+	}
+}
+
+func TestAJobThatWasHeldBackByUnnamedRemainsIsLookedAtWhenTheyAreNamed(t *testing.T) {
+	f := newFound(t)
+	f.put(0, trainJobOf("tj", "T1"), 0)
+	f.put(0, jobSetOf("tj", "J1", "T1"), 0)
+	f.put(0, nodeOf("n1", "N1", "m1", "b1"), 0)
+	f.run(0)
+	f.daemon.Start()
+	f.remove(time.Second, jobSetOf("tj", "J1", "T1"))
+	f.remove(time.Second, trainJobOf("tj", "T1"))
+	// The next incarnation: its pod is seen first, and its JobSet long after.
+	f.put(2*time.Second, trainJobOf("tj", "T2"), 0)
+	f.put(2*time.Second, jobSetOf("tj", "J2", "T2"), 20*time.Second)
+	f.stage.API.Fail(stage.Fault{Verb: "get", Kind: facts.KindJobSet, Code: 500, Times: 3})
+	f.put(3*time.Second, podOf("P2", "J2", "n1"), 0)
+	f.run(10 * time.Minute)
+	if !slices.Contains(f.told, "T1 Cleared") {
+		t.Errorf("it was said: %q", f.told)
 	}
 }

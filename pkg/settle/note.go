@@ -221,7 +221,12 @@ func (e *Engine) Restore(n Note) {
 		j.state = n.State
 		e.c.Recorder.JobState("", string(n.State))
 	}
-	if !j.present && n.GoneAt.Known() {
+	switch {
+	case !n.GoneAt.Known():
+	case n.State == Unproven || n.State == Settling || n.State.Over():
+		// Found gone by a live read, and no UID comes back: a list that shows it is behind.
+		j.present, j.sure, j.gone = false, true, n.GoneAt
+	case !j.present:
 		j.gone = n.GoneAt
 	}
 	j.settled = n.SettledAt

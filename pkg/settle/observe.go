@@ -20,8 +20,12 @@ func (e *Engine) TrainJobSeen(t *facts.TrainJob, initial bool) {
 	if o := e.copies[j.key.Incarnations()]; o != nil {
 		e.c.Queue.Add(copyKey(o))
 	}
+	if j.sure { // a live read found it gone, and no UID comes back: the watch is behind
+		e.c.Queue.Add(j.key)
+		return
+	}
 	j.trainJob, j.present = t, true
-	j.gone, j.sure, j.rootAt = 0, false, 0
+	j.gone, j.rootAt = 0, 0
 	j.finished = j.finished || t.Finished()
 	e.c.Queue.Add(j.key)
 }
@@ -51,7 +55,7 @@ func (e *Engine) lose(j *job) {
 	if o := e.copies[j.key.Incarnations()]; o != nil {
 		e.c.Queue.Add(copyKey(o))
 	}
-	j.present, j.sure, j.rootAt = false, false, 0
+	j.present, j.rootAt = false, 0
 	if !j.gone.Known() {
 		j.gone = e.now()
 	}
@@ -458,6 +462,11 @@ func (e *Engine) dropJob(j *job) {
 	delete(e.jobs, j.key)
 	name := j.key.Incarnations()
 	delete(e.byName[name], j.key)
+	if j.key.Unknown() { // it held the others back
+		for other := range e.byName[name] {
+			e.c.Queue.Add(other)
+		}
+	}
 	if len(e.byName[name]) == 0 {
 		delete(e.byName, name)
 	}

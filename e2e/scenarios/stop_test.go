@@ -43,7 +43,7 @@ func (s stopped) status(reference string) string {
 // command runs orphand as a person would.
 func (s *scene) command(kubeconfig string, args ...string) (stdout, stderr string, code int) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append(args, "--kubeconfig", kubeconfig)...)
 	var out, err bytes.Buffer

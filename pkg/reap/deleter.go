@@ -138,7 +138,7 @@ func (d *Deleter) Send(ctx context.Context, o Order, cause Cause) (Answer, error
 	d.recorder.Deleted(t.Ref.Kind, string(a.Outcome))
 	switch {
 	case a.Settled():
-		mine.failures, mine.next = 0, time.Time{}
+		delete(d.tries, t.UID)
 		if a.Outcome == Accepted && !o.dryRun {
 			d.removals[t.UID] = removal{t, cause}
 		}
@@ -163,6 +163,14 @@ func (d *Deleter) Gone(uid types.UID) {
 	}
 	delete(d.removals, uid)
 	d.recorder.Removed(r.target.Ref.Kind, string(r.cause))
+}
+
+// Forget drops what is remembered of an object that nobody looks at any more.
+func (d *Deleter) Forget(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.tries, uid)
+	delete(d.removals, uid)
 }
 
 // Asked lists the objects that were deleted and not seen gone yet.

@@ -239,6 +239,7 @@ func (r *Reaper) Stop(ctx context.Context, t Target) (Result, error) {
 	if a.Outcome == Conflict {
 		return failedBy(a.Err), a.Err
 	}
+	r.deleter.Forget(t.UID) // nobody follows it from here
 	return Result{StatusTerminating, ""}, nil
 }
 

@@ -77,7 +77,7 @@ func (e *Engine) leftovers(key facts.JobKey) (facts.Leftovers, bool) {
 // collectedBy is when the garbage collector has had its time.
 func (j *job) collectedBy(o Options) facts.Instant {
 	from := j.gone
-	if j.key.Unknown() {
+	if j.key.Unknown() && !(j.gone.Known() && j.gone < j.seen) { // a record may tell of an earlier process's sight
 		from = j.seen
 	}
 	return from.After(o.GCGrace)

@@ -156,7 +156,7 @@ func (s *stopper) job(ctx context.Context, arg string) error {
 			return err
 		}
 	}
-	report, err := s.reaper.StopJob(ctx, key, reap.StopOptions{Timeout: s.flags.timeout, Trial: trial, Progress: s.progress()})
+	report, err := s.reaper.StopJob(ctx, key, reap.StopOptions{Timeout: s.flags.timeout, Trial: trial, Progress: progress(s.streams.Err)})
 	if report != nil {
 		if printErr := s.print(report); printErr != nil {
 			return printErr
@@ -233,7 +233,7 @@ func confirm(w io.Writer, in *os.File, question string) error {
 }
 
 // progress tells a person how things stand, when that changes.
-func (s *stopper) progress() func(*reap.Report) {
+func progress(w io.Writer) func(*reap.Report) {
 	last := ""
 	return func(r *reap.Report) {
 		objects, pods := r.Left()
@@ -249,7 +249,7 @@ func (s *stopper) progress() func(*reap.Report) {
 		}
 		if text != last {
 			last = text
-			fmt.Fprintln(s.streams.Err, text)
+			fmt.Fprintln(w, text)
 		}
 	}
 }

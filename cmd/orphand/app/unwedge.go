@@ -187,7 +187,7 @@ func (u *unwedger) tidy(ctx context.Context, job *facts.TrainJob, target reap.Ta
 	}
 	fmt.Fprintf(u.streams.Err, "the inert %s is %s\n", target.Ref, result.Status)
 	left := max(deadline.Sub(u.clock.Now()), 30*time.Second)
-	report, err := r.StopJob(ctx, job.JobKey(), reap.StopOptions{Timeout: left})
+	report, err := r.StopJob(ctx, job.JobKey(), reap.StopOptions{Timeout: left, Progress: progress(u.streams.Err)})
 	if err != nil {
 		return err
 	}

@@ -153,6 +153,9 @@ func seldom() map[string]string {
 		"delete orphans.orphand.dev":  "a record is deleted an hour after its job settled",
 		"create orphans.orphand.dev":  "asked for by the API server itself when an apply makes a record: see TestWithoutCreateNoRecordIsMade",
 
+		"create events.events.k8s.io": "only a finding is told as an Event",
+		"patch events.events.k8s.io":  "only a finding that is told again",
+
 		"list trainjobs.trainer.kubeflow.org":        streamed,
 		"list trainingruntimes.trainer.kubeflow.org": streamed,
 		"list jobsets.jobset.x-k8s.io":               streamed,

@@ -44,6 +44,12 @@ func (c *checker) decision(d retention.Decision) string {
 // decides says whether a claim is the decision: a bare word accepts any reason or time, DELETE@t any time.
 func (c *checker) decides(d retention.Decision, claim string) bool {
 	if verb, text, timed := strings.Cut(claim, "@"); timed {
+		if at, rule, ruled := strings.Cut(strings.TrimSuffix(text, ")"), "("); ruled {
+			if rule != d.Rule {
+				return false
+			}
+			text = at
+		}
 		if verb != string(d.Verb) || text == "t" {
 			return verb == string(d.Verb)
 		}

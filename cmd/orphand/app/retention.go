@@ -90,8 +90,6 @@ func (r *retainer) run(ctx context.Context) error {
 	var working sync.WaitGroup
 	var stuck error
 	working.Go(func() { stuck = r.queue.Run(ctx, r.sync) })
-	defer working.Wait()
-	defer func() { r.stop() }()
 	ticker := r.clock.NewTicker(policyEvery)
 	defer ticker.Stop()
 	for {
@@ -99,6 +97,8 @@ func (r *retainer) run(ctx context.Context) error {
 		r.put(ctx)
 		select {
 		case <-ctx.Done():
+			working.Wait() // the watches end after the workers
+			r.stop()
 			return stuck
 		case <-ticker.C():
 		}
@@ -166,7 +166,9 @@ func (r *retainer) load() {
 	if digest == r.digest {
 		return // back to the one that is in force
 	}
+	r.mu.Lock()
 	r.digest, r.base, r.brought = digest, policy, ""
+	r.mu.Unlock()
 	var warnings string
 	for _, w := range problems.Warnings() {
 		warnings += w.String() + "; "

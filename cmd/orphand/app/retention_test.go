@@ -1,0 +1,51 @@
+package app
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/orphand/orphand/pkg/signals"
+)
+
+const goodPolicy = `apiVersion: orphand.dev/v1alpha1
+kind: RetentionPolicy
+rules: [{name: jobs, match: {kinds: [Job, Workflow]}, ttlAfterFinished: 1h}]
+`
+
+func TestAPolicyIsReadAgainWhenItChangesAndTheLastGoodOneIsKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the file is read every few seconds")
+	}
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(goodPolicy)
+	api := newFakeAPI()
+	api.answer(http.StatusNotFound, "workflows")
+	d := startDaemon(t, serveAPI(t, api), func(o *Options) { o.RetentionPolicy = file })
+	d.log.event(t, signals.PolicyLoaded)
+	d.log.event(t, signals.CachesSynced)
+	d.kind(t, "retention/Job", "Watching")
+	d.kind(t, "retention/Workflow", "Absent")
+	d.expect(t, "/readyz?verbose", http.StatusOK, "[+]retention/policy ok: sha256:", ", 1 rules", "[+]retention/Workflow ok: Absent")
+
+	write(goodPolicy + "rule: []\n")
+	refused := d.log.await(t, "PolicyRefused", func(l line) bool { return l.text("event") == string(signals.PolicyRefused) })
+	if got := refused.text("reason"); got != "4:1: rule: unknown key; did you mean rules?" {
+		t.Errorf("the reason is %q", got)
+	}
+	d.expect(t, "/readyz?verbose", http.StatusOK, "refused, the last good one is in force: 4:1: rule: unknown key")
+	d.expect(t, "/metrics", http.StatusOK, "orphand_retention_policy_refused 1", `orphand_retention_policy_loads_total{outcome="loaded"} 1`)
+
+	write(goodPolicy)
+	d.log.await(t, "the end of PolicyRefused", func(l line) bool {
+		return l.text("event") == string(signals.PolicyRefused) && l.text("phase") == string(signals.Ended)
+	})
+	d.expect(t, "/metrics", http.StatusOK, "orphand_retention_policy_refused 0")
+}

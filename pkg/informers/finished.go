@@ -52,7 +52,7 @@ func (w *Watcher) Run(ctx context.Context) { w.kind.run(ctx) }
 func (w *Watcher) Status() Status { return w.kind.current() }
 
 // NewWatcher makes a watch; changed is told when its state changes, and must not block.
-func NewWatcher(c dynamic.Interface, clk clock.PassiveClock, w Watch, changed func(Status)) (*Watcher, error) {
+func NewWatcher(c dynamic.Interface, clk clock.Clock, w Watch, changed func(Status)) (*Watcher, error) {
 	made, err := newKind(spec{name: w.Name, example: &unstructured.Unstructured{}, lister: versions(c, w.Resources), client: c,
 		transform: func(obj any) (any, error) {
 			switch o := obj.(type) {
@@ -62,7 +62,7 @@ func NewWatcher(c dynamic.Interface, clk clock.PassiveClock, w Watch, changed fu
 				return o, nil
 			}
 			return nil, fmt.Errorf("a watch delivered a %T", obj)
-		}, handler: w.Handler}, clk.Now, changed)
+		}, handler: w.Handler}, clk, changed)
 	if err != nil {
 		return nil, fmt.Errorf("watching %s: %w", w.Name, err)
 	}
@@ -71,7 +71,7 @@ func NewWatcher(c dynamic.Interface, clk clock.PassiveClock, w Watch, changed fu
 
 // NewPodWatcher watches the pods that a selector selects; job gives the name of the object that a pod is of, empty for
 // none: of such a pod nothing but its name is kept.
-func NewPodWatcher(c kubernetes.Interface, clk clock.PassiveClock, name, selector string, job func(*corev1.Pod) string, handler cache.ResourceEventHandler, changed func(Status)) (*Watcher, error) {
+func NewPodWatcher(c kubernetes.Interface, clk clock.Clock, name, selector string, job func(*corev1.Pod) string, handler cache.ResourceEventHandler, changed func(Status)) (*Watcher, error) {
 	made, err := newKind(spec{name: name, example: &corev1.Pod{}, lister: podLister(c), client: c, selector: selector,
 		transform: func(obj any) (any, error) {
 			switch o := obj.(type) {
@@ -85,7 +85,7 @@ func NewPodWatcher(c kubernetes.Interface, clk clock.PassiveClock, name, selecto
 				return o, nil
 			}
 			return nil, fmt.Errorf("a watch delivered a %T", obj)
-		}, handler: handler}, clk.Now, changed)
+		}, handler: handler}, clk, changed)
 	if err != nil {
 		return nil, fmt.Errorf("watching %s: %w", name, err)
 	}

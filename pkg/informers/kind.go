@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 )
 
 // State is what a kind's watch has come to.
@@ -74,20 +75,17 @@ type spec struct {
 	metrics cache.InformerMetricsProvider
 }
 
-func newKind(s spec, now func() time.Time, tell func(Status)) (*kind, error) {
+func newKind(s spec, clk clock.Clock, tell func(Status)) (*kind, error) {
+	now := clk.Now
 	k := &kind{name: s.name, now: now, tell: tell, status: Status{Kind: s.name, State: Syncing, Since: now(), Spare: s.spare}}
 	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = s.selector
-			list, err := s.lister.list(ctx, o)
-			k.heard(err)
-			return list, err
+			return whenBack(ctx, clk, k.heard, func() (runtime.Object, error) { return s.lister.list(ctx, o) })
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = s.selector
-			w, err := s.lister.watch(ctx, o)
-			k.heard(err)
-			return w, err
+			return whenBack(ctx, clk, k.heard, func() (watch.Interface, error) { return s.lister.watch(ctx, o) })
 		},
 	}, s.client)
 	k.informer = cache.NewSharedIndexInformerWithOptions(lw, s.example, cache.SharedIndexInformerOptions{

@@ -33,7 +33,7 @@ type Clients struct {
 type Config struct {
 	Clients  Clients
 	Observer Observer
-	Clock    clock.PassiveClock
+	Clock    clock.Clock
 	// Changed is told when the state of a kind changes. It must not block.
 	Changed func(Status)
 	// Extra are further kinds to watch, which orphand can do without.
@@ -100,7 +100,7 @@ func New(c Config) (*Set, error) {
 	}
 	for _, sp := range specs {
 		sp.metrics = c.Metrics
-		kind, err := newKind(sp, c.Clock.Now, tell)
+		kind, err := newKind(sp, c.Clock, tell)
 		if err != nil {
 			return nil, fmt.Errorf("watching %s: %w", sp.name, err)
 		}

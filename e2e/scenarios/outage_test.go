@@ -11,9 +11,9 @@ import (
 	"github.com/orphand/orphand/pkg/signals"
 )
 
-// The parts share a cluster and an orphand, in this order: the second has
-// accidents that no other scenario should notice.
-func TestAClusterThatGetsTrainerLateAndLosesItsAPIServer(t *testing.T) {
+// The parts share a cluster and an orphand, in this order: they are about the only
+// orphand of a cluster, or have accidents that no other scenario should notice.
+func TestAClusterOfItsOwn(t *testing.T) {
 	c, err := cluster.Start(t.Context(), cluster.Options{Nodes: 1, MonitorGrace: patience, Progress: t.Logf,
 		Without: []cluster.Component{cluster.JobSet, cluster.Trainer}})
 	if err != nil {
@@ -34,6 +34,8 @@ func TestAClusterThatGetsTrainerLateAndLosesItsAPIServer(t *testing.T) {
 		}
 	})
 	t.Run("Trainer is followed from when it is installed", func(t *testing.T) { trainerComesLate(openOn(t, c, d)) })
+	t.Run("records are kept from when their kind is installed", func(t *testing.T) { recordsComeLate(openOn(t, c, d)) })
+	t.Run("records survive SIGKILL before, during and after a deletion", func(t *testing.T) { recordsSurviveKills(openOn(t, c, d)) })
 	t.Run("the API server is away in the middle of a deletion", func(t *testing.T) { apiServerIsAway(openOn(t, c, d)) })
 }
 
@@ -62,6 +64,33 @@ func trainerComesLate(s *scene) {
 	s.delete(job)
 	s.says(pods[0], "Gone", "KubeletConfirmed")
 	s.settles(job)
+}
+
+func recordsComeLate(s *scene) {
+	t := s.t
+	absent := s.hears(daemon.Kind("Orphan", "Absent"))
+	if !strings.Contains(absent.Cure, "manifests/base/crds") || !strings.Contains(absent.Cure, "restart") {
+		t.Errorf("the line says neither the cure nor what goes without: %s", absent.Line)
+	}
+	if body := s.readiness(); !strings.Contains(body, "[+]records ok: kept in memory only") {
+		t.Errorf("/readyz?verbose does not say that records are kept in memory only:\n%s", body)
+	}
+	s.ok(daemon.InstallRecords(t.Context(), s.c))
+	s.hears(daemon.Kind("Orphan", "Watching"))
+	if body := s.readiness(); !strings.Contains(body, "[+]records ok: kept as orphans.orphand.dev") {
+		t.Errorf("/readyz?verbose does not say that records are kept:\n%s", body)
+	}
+	job, _ := s.run(cluster.TrainJobSpec{Name: "recorded", On: []string{s.node("recorded-0").Name}})
+	s.delete(job)
+	s.settles(job)
+	s.record(job, daemon.Settled)
+}
+
+func (s *scene) readiness() string {
+	s.t.Helper()
+	_, body, err := s.d.Get(s.t.Context(), "/readyz?verbose")
+	s.ok(err)
+	return body
 }
 
 // outage is how long the API server is away: long enough for every watch and
@@ -110,14 +139,18 @@ func apiServerIsAway(s *scene) {
 		s.never(s.d, p, "Gone", "")
 	}
 	s.ok(s.c.StartAPIServer(t.Context()))
+	served := time.Now()
 	// Before orphand watches again, a pod vanishes.
 	s.ok(s.c.ForceDeletePod(t.Context(), pods[2]))
 	s.hears(daemon.Line("the API answers again", func(e daemon.Event) bool {
 		return e.Code == signals.APIUnreachable && e.Phase == string(signals.Ended)
 	}))
-	s.hears(daemon.Line("the third pod was removed", func(e daemon.Event) bool {
+	removed := s.hears(daemon.Line("the third pod was removed", func(e daemon.Event) bool {
 		return e.PodUID == pods[2].UID && e.Verdict == "Unproven" && (e.Reason == "RemovedUnseen" || e.Reason == "RemovedUnconfirmed")
 	}))
+	if blind := removed.At.Sub(served); blind > 15*time.Second {
+		t.Errorf("orphand looked again only %s after the API server was back", blind)
+	}
 	s.lives(pods[2])
 	// The first one's end was confirmed, unless the confirmation fell into the gap.
 	word := s.hears(daemon.Line("the first pod is gone, or went unseen", func(e daemon.Event) bool {

@@ -113,14 +113,11 @@ func sayEvent(t *timeline, e daemon.Event) {
 	switch {
 	case e.Code == signals.PodVerdictChanged && e.Reason == "Pending": // it will soon run, and the story begins then
 	case e.Code == signals.PodVerdictChanged:
-		t.say(orphand, "pod %s is %s (%s)", e.Pod, e.Verdict, e.Reason)
+		t.say(orphand, "%s (%s): %s", e.Verdict, e.Reason, e.Message)
 	case e.Code == signals.JobStateChanged:
-		_, job, _ := strings.Cut(e.Job, "/")
-		t.say(orphand, "job %s is %s", job, e.State)
-	case e.Finding != "" && e.Phase == string(signals.Started):
-		t.say(orphand, "finding %s: %s", e.Finding, e.Message)
+		t.say(orphand, "%s: %s", e.State, e.Message)
 	case e.Finding != "":
-		t.say(orphand, "finding %s is over", e.Finding)
+		t.say(orphand, "finding %s: %s", e.Finding, e.Message)
 	}
 }
 

@@ -118,8 +118,14 @@ type Engine struct {
 	// onNode and onMachine find the pods that a change of a node may concern.
 	onNode    map[string]map[types.UID]*pod
 	onMachine map[facts.Machine]map[types.UID]*pod
-	findings  map[cause]signals.Event
-	pruned    facts.Instant
+	// surveying counts the surveys under way, and ended names what was told to be gone meanwhile: their answers may be older.
+	surveying int
+	ended     map[types.UID]bool
+	// strays are what the first lists showed of JobSets that are nobody's, until the records have been read: one of them may say
+	// whose they are. Nil once work has begun.
+	strays   map[types.UID]*stray
+	findings map[cause]signals.Event
+	pruned   facts.Instant
 	// copies are the runtime copies that no TrainJob owns; copySeen is when those that tell no age were first judged.
 	copies   map[types.NamespacedName]*facts.Object
 	copySeen map[types.UID]facts.Instant
@@ -150,6 +156,8 @@ func New(c Config) *Engine {
 		onNode:     map[string]map[types.UID]*pod{},
 		onMachine:  map[facts.Machine]map[types.UID]*pod{},
 		findings:   map[cause]signals.Event{},
+		ended:      map[types.UID]bool{},
+		strays:     map[types.UID]*stray{},
 		copies:     map[types.NamespacedName]*facts.Object{},
 		copySeen:   map[types.UID]facts.Instant{},
 	}

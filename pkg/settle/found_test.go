@@ -8,6 +8,7 @@ import (
 
 	"github.com/orphand/orphand/internal/stage"
 	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/nodeproof"
 	"github.com/orphand/orphand/pkg/settle"
 	"github.com/orphand/orphand/pkg/signals"
 	corev1 "k8s.io/api/core/v1"
@@ -248,6 +249,53 @@ func TestAJobThatWasHeldBackByUnnamedRemainsIsLookedAtWhenTheyAreNamed(t *testin
 	f.put(3*time.Second, podOf("P2", "J2", "n1"), 0)
 	f.run(10 * time.Minute)
 	if !slices.Contains(f.told, "T1 Cleared") {
+		t.Errorf("it was said: %q", f.told)
+	}
+}
+
+func TestPodsOfAnOrphanedJobSetAreFoundAgainByTheRecordAfterARestart(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(epoch)
+	e := settle.New(settle.Config{Options: settle.Defaults(), Clock: clk, Live: &counted{}, Queue: pile{}})
+	e.NodeSeen(facts.FromNode(nodeOf("n1", "N1", "m1", "b1")), true)
+	e.ObjectSeen(facts.FromJobSet(jobSetOf("tj", "J1", "")), true)
+	e.PodSeen(facts.FromPod(podOf("P1", "J1", "n1")), true)
+	job := facts.JobKey{Namespace: "team-a", Name: "tj", UID: "T1"}
+	h := nodeproof.NewHistory(facts.FromPod(podOf("P1", "J1", "n1")), facts.At(epoch), false, nodeproof.NewNodes())
+	e.Restore(settle.Note{Job: job, State: settle.Settling, GoneAt: facts.At(epoch), JobSets: []types.UID{"J1"},
+		Pods: []settle.PodNote{{History: h, Said: nodeproof.Pair{Verdict: nodeproof.Alive, Reason: nodeproof.Running}, Since: facts.At(epoch)}}})
+	if err := e.Sync(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	if jobs := e.Jobs(); len(jobs) != 1 || len(jobs[0].Pods) != 1 || jobs[0].Pods[0].Verdict != nodeproof.Alive {
+		t.Errorf("%+v", jobs)
+	}
+}
+
+func TestAPodThatWentWhileASurveyWasUnderWayIsNotBroughtBackByIt(t *testing.T) {
+	f := newFound(t)
+	f.put(0, trainJobOf("tj", "T1"), 0)
+	f.put(0, jobSetOf("tj", "J1", "T1"), 0)
+	f.put(0, trainJobOf("tj", "T1"), 0)
+	f.put(0, nodeOf("n1", "N1", "m1", "b1"), 0)
+	f.stage.API.Latency = func(verb, _, _, _ string) time.Duration {
+		if verb == "list" {
+			return 10 * time.Second
+		}
+		return 0
+	}
+	f.run(0)
+	f.daemon.Start()
+	f.remove(time.Second, jobSetOf("tj", "J1", "T1"))
+	f.remove(time.Second, trainJobOf("tj", "T1"))
+	// While the API server is asked what is left, a pod comes and goes.
+	unbound := func(p *corev1.Pod) {
+		p.Spec.NodeName, p.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	}
+	f.put(5*time.Second, podOf("P1", "J1", "n1", unbound), 3*time.Second)
+	f.remove(9*time.Second, podOf("P1", "J1", "n1", unbound, askedAt(9*time.Second)))
+	f.run(5 * time.Minute)
+	f.never("P1 Unproven")
+	if last := f.told[len(f.told)-1]; last != "T1 Cleared" {
 		t.Errorf("it was said: %q", f.told)
 	}
 }

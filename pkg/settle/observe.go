@@ -75,6 +75,12 @@ func (e *Engine) seeObject(o *facts.Object) {
 	e.seeCopy(o)
 	key, ours := e.ownerOf(o)
 	if !ours {
+		switch o.Kind {
+		case facts.KindJobSet:
+			e.stray(o.UID, func(s *stray) { s.objects = append(s.objects, o) })
+		case facts.KindJob:
+			e.stray(e.batchJobs[o.UID], func(s *stray) { s.objects = append(s.objects, o) })
+		}
 		return
 	}
 	j := e.job(key)
@@ -132,6 +138,22 @@ func nonEmpty(a, b string) string {
 	return b
 }
 
+// stray is what the first lists showed of a JobSet that is nobody's.
+type stray struct {
+	objects []*facts.Object
+	pods    []*facts.Pod
+}
+
+func (e *Engine) stray(jobSet types.UID, keep func(*stray)) {
+	if e.strays == nil || jobSet == "" {
+		return
+	}
+	if e.strays[jobSet] == nil {
+		e.strays[jobSet] = &stray{}
+	}
+	keep(e.strays[jobSet])
+}
+
 // ofJobSet finds the job of a JobSet by UID. One that was never seen has a job of its own until it is, so that it is never
 // taken for another incarnation's.
 func (e *Engine) ofJobSet(uid types.UID, namespace, name string) (facts.JobKey, bool) {
@@ -152,6 +174,15 @@ func (e *Engine) resolve(uid types.UID, key facts.JobKey) facts.JobKey {
 		return known // one whose owner was taken off (cascade=orphan) goes on with the work of the job that it came from
 	}
 	e.jobSets[uid] = key
+	if s := e.strays[uid]; s != nil && key != (facts.JobKey{}) {
+		delete(e.strays, uid)
+		for _, o := range s.objects {
+			e.seeObject(o)
+		}
+		for _, p := range s.pods {
+			e.seePod(p, true)
+		}
+	}
 	stand, ok := e.unresolved[uid]
 	if !ok {
 		return key
@@ -225,6 +256,7 @@ func (e *Engine) ObjectGone(o *facts.Object, _ informers.End) {
 }
 
 func (e *Engine) dropObject(j *job, uid types.UID) {
+	e.hasEnded(uid)
 	delete(j.objects, uid)
 	delete(j.onlyRead, uid)
 	delete(e.objects, uid)
@@ -266,6 +298,7 @@ func (e *Engine) seePod(f *facts.Pod, initial bool) {
 	}
 	key, ours := e.ofJobSet(jobSet, f.Namespace, f.JobSetName)
 	if !ours {
+		e.stray(jobSet, func(s *stray) { s.pods = append(s.pods, f) })
 		return
 	}
 	j := e.job(key)
@@ -316,10 +349,18 @@ func (e *Engine) PodGone(f *facts.Pod, how informers.End) {
 
 func (e *Engine) vanish(p *pod, how nodeproof.Removal, final *facts.Pod, now facts.Instant) {
 	p.forced = how == nodeproof.Deleted && p.said.Verdict != nodeproof.Gone && p.h.Removal == nodeproof.Present
+	e.hasEnded(p.h.Pod.UID)
 	e.watchRuns(p, now, func() { p.h.Vanish(how, final, now, e.nodes) })
 	p.check, p.unselected = false, false
 	e.index(p)
 	e.touch(p, now)
+}
+
+// hasEnded notes the end of an object while a survey is under way.
+func (e *Engine) hasEnded(uid types.UID) {
+	if e.surveying > 0 {
+		e.ended[uid] = true
+	}
 }
 
 // NodeSeen satisfies informers.Observer.

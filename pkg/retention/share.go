@@ -59,7 +59,5 @@ type Turn struct {
 	Due facts.Instant
 }
 
-// Order puts the longest due first, and of a tie the lower UID.
-func Order(turns []Turn) {
-	slices.SortFunc(turns, func(a, b Turn) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.UID, b.UID)) })
-}
+// Before says whose turn comes first: what has been due for longer, and of a tie the lower UID.
+func (t Turn) Before(o Turn) bool { return cmp.Or(cmp.Compare(t.Due, o.Due), cmp.Compare(t.UID, o.UID)) < 0 }

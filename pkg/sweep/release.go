@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"container/heap"
 	"slices"
 	"time"
@@ -30,11 +29,9 @@ type turn struct {
 
 type turns []turn
 
-func (t turns) Len() int { return len(t) }
-func (t turns) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(t[i].Due, t[j].Due), cmp.Compare(t[i].UID, t[j].UID)) < 0
-}
-func (t turns) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t turns) Len() int           { return len(t) }
+func (t turns) Less(i, j int) bool { return t[i].Before(t[j].Turn) }
+func (t turns) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
 
 // Push satisfies heap.Interface.
 func (t *turns) Push(x any) { *t = append(*t, x.(turn)) }
@@ -141,7 +138,7 @@ func (s *Sweeper) next(now facts.Instant) (*turns, string, facts.Instant) {
 				until = at
 			}
 			s.braked(kind, len(*waiting), at)
-		case line == nil || (*waiting)[0].Due < (*line)[0].Due:
+		case line == nil || (*waiting)[0].Before((*line)[0].Turn):
 			line, of = waiting, kind
 		}
 	}

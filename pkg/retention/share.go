@@ -60,4 +60,6 @@ type Turn struct {
 }
 
 // Before says whose turn comes first: what has been due for longer, and of a tie the lower UID.
-func (t Turn) Before(o Turn) bool { return cmp.Or(cmp.Compare(t.Due, o.Due), cmp.Compare(t.UID, o.UID)) < 0 }
+func (t Turn) Before(o Turn) bool {
+	return cmp.Or(cmp.Compare(t.Due, o.Due), cmp.Compare(t.UID, o.UID)) < 0
+}

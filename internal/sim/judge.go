@@ -66,8 +66,10 @@ type judge struct {
 	promised map[types.UID]bool
 	// fathered are the TrainJobs that orphand was shown to be the owner of a JobSet, and in which life of it last.
 	fathered map[types.UID]int
-	names    map[types.UID]string
-	tally    *Tally
+	// unselected are the pods of which the watch said that they no longer match, and in which life of orphand last.
+	unselected map[types.UID]int
+	names      map[types.UID]string
+	tally      *Tally
 }
 
 // word is what was said, when, and in which life of orphand.
@@ -84,7 +86,7 @@ type word struct {
 func newJudge(w *World) *judge {
 	return &judge{w: w, gone: map[types.UID]word{}, over: map[types.UID]word{}, verdicts: map[types.UID]nodeproof.Pair{}, states: map[types.UID]settle.State{},
 		findings: map[types.UID]map[signals.Finding]time.Duration{}, seen: map[types.UID]int{}, contradicted: map[types.UID]time.Duration{},
-		shown: map[facts.Machine]int{}, nodes: map[types.UID]*facts.Node{}, fathered: map[types.UID]int{}, names: map[types.UID]string{}, promised: map[types.UID]bool{}, tally: newTally()}
+		shown: map[facts.Machine]int{}, nodes: map[types.UID]*facts.Node{}, fathered: map[types.UID]int{}, names: map[types.UID]string{}, unselected: map[types.UID]int{}, promised: map[types.UID]bool{}, tally: newTally()}
 }
 
 func (j *judge) violate(i Invariant, pod, job types.UID, format string, args ...any) {
@@ -170,10 +172,18 @@ func (j *judge) couldRun(pod types.UID) string {
 	if m := w.truth.mayStart(pod); m != nil && !w.covered(pod, m) {
 		return "the kubelet of machine " + m.id + " may start it"
 	}
-	if w.startable(pod) {
+	if w.startable(pod) && !j.disguised(pod) {
 		return "its object is there, not asked to terminate: whoever owns the node's name may start it"
 	}
 	return ""
+}
+
+// disguised says whether somebody took the label off a pod by which the watch selects it, and orphand was not told: it was
+// down, or its watch was broken. Those labels are their controllers', and nobody is supposed to take them off; where the watch
+// says that a pod no longer matches, a live read must find it.
+func (j *judge) disguised(pod types.UID) bool {
+	p := j.w.api.pod(pod)
+	return p != nil && p.Labels[facts.LabelJobSetName] == "" && j.unselected[pod] != j.life
 }
 
 // started: a process has begun.
@@ -208,8 +218,8 @@ func (j *judge) fatherless(job types.UID) bool {
 // remember. Nothing in the API speaks of such a pod.
 func (j *judge) unknowable(pod types.UID, said word) bool {
 	life, seen := j.seen[pod]
-	if p := j.w.api.pod(pod); p != nil && (p.Labels[facts.LabelJobSetName] != "" || life == j.life) {
-		return false // a live look finds it by its label, which nobody is supposed to take off
+	if j.w.api.pod(pod) != nil {
+		return j.disguised(pod) // any other a live look finds by its label
 	}
 	switch {
 	case !seen:

@@ -31,13 +31,33 @@ func (w *World) covered(pod types.UID, m *machine) bool {
 			return true
 		}
 	}
-	return w.abandoned(pod, m) || w.hidden(m)
+	return w.abandoned(pod, m) || w.hidden(m) || w.judge.disguised(pod)
 }
 
 // hidden says whether another machine took over the machine's own Node object, which Kubernetes assumes nobody lets happen
-// (a Node is to be removed before another machine takes its name), and orphand was not told of the machine in this life.
+// (a Node is to be removed before another machine takes its name), and orphand cannot know: it was not told of the machine in
+// this life, or the Node has gone since without the other machine having ever been shown.
 func (w *World) hidden(m *machine) bool {
-	return m.displaced && w.judge.shown[m.identity] != w.judge.life
+	if m.displaced == "" {
+		return false
+	}
+	if w.judge.shown[m.identity] != w.judge.life {
+		return true
+	}
+	if w.nodeHeld(m.displaced) {
+		return false
+	}
+	last := w.judge.nodes[m.displaced]
+	return last == nil || last.Machine == m.identity
+}
+
+func (w *World) nodeHeld(uid types.UID) bool {
+	for _, n := range w.api.nodes.all() {
+		if n.UID == uid {
+			return true
+		}
+	}
+	return false
 }
 
 // removal is the end of a Node that showed a machine in a boot.
@@ -89,7 +109,9 @@ func (w *World) nodeWritten(n *corev1.Node) {
 			m.shows, m.shownSince = n.UID, w.at()
 		case !shown && m.shows == n.UID:
 			m.shows = ""
-			m.displaced = m.displaced || there && held.UID == n.UID && held.Status.NodeInfo.MachineID != m.identity.MachineID
+			if there && held.UID == n.UID && held.Status.NodeInfo.MachineID != m.identity.MachineID {
+				m.displaced = n.UID
+			}
 			if !there {
 				m.removals = append(m.removals, removal{at: w.at(), boot: m.boot, ready: readyOf(n) == corev1.ConditionTrue, healthy: m.healthySince})
 			}

@@ -43,8 +43,8 @@ type machine struct {
 	// removals are the ends of Nodes that showed it.
 	removals []removal
 	ending   Ending
-	// displaced says that another machine took over the Node object that showed it.
-	displaced bool
+	// displaced is the Node that showed it and that another machine took over.
+	displaced types.UID
 }
 
 // now is the machine's clock.

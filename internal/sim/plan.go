@@ -277,9 +277,34 @@ func (p *Plan) troubles(d *dice) {
 	}
 }
 
+// plots are what is known to go wrong: each is a way in which somebody was once taken for dead.
+func plots() [][]Verb {
+	return [][]Verb{
+		{Cut, PowerOff, Taint, PowerOn, Heal, Cut}, // a taint that is forgotten
+		{PowerOff, Taint, PowerOn, Freeze},
+		{Cut, Reboot, Heal},
+		{Reboot, Cut, Reboot, Heal},
+		{Cut, Replace, Heal, DeleteNode},
+		{Replace, Cut, Replace},
+		{PowerOff, DeleteNode, PowerOn},
+		{Cut, DeleteNode, Heal, RestartKubelet},
+		{Rejoin, Cut, Reboot, Heal},
+		{PowerOff, AttestNode, PowerOn, Cut},
+		{RejectingStart, Cut},
+		{RuntimeDown, RuntimeUp, Cut},
+		{Rename, DeleteNode, Reboot},
+		{Freeze, Taint, Thaw},
+		{PowerOff, Taint, Untaint, PowerOn},
+		{StopKubelet, StartKubelet, Cut, DeleteNode},
+	}
+}
+
 // walk is a sequence of what happens to one machine.
 func walk(d *dice) []Verb {
 	var list []Verb
+	if d.chance(0.35) {
+		return pick(d, plots()...)
+	}
 	n := 2 + d.upTo(5)
 	for len(list) < n {
 		switch x := d.upTo(100); {

@@ -110,14 +110,16 @@ func (w *World) begin() {
 	if w.plan.Kueue {
 		w.after(d.between(0, 10*time.Second), w.kueue.tick)
 	}
-	pauses := roll(w.plan.Seed, "workers")
 	w.daemon = w.stage.Daemon(stage.Config{
 		Sink: w.judge,
 		Build: func(p stage.Parts) stage.Process {
 			return newSpy(w, p)
 		},
 		Prepare: func(q *stage.Queue[facts.JobKey]) {
-			q.Pause = func() time.Duration { return pauses.between(w.plan.Workers.From, w.plan.Workers.To) }
+			// One draw for each moment: the keys of one moment come in the order of a map.
+			q.Pause = func() time.Duration {
+				return roll(w.plan.Seed, "workers/"+w.at().String()).between(w.plan.Workers.From, w.plan.Workers.To)
+			}
 		},
 	})
 	w.after(w.plan.Start, w.startDaemon)

@@ -62,6 +62,9 @@ func (s *spy) PodSeen(p *facts.Pod, initial bool) {
 // PodGone notes that orphand knows of the pod.
 func (s *spy) PodGone(p *facts.Pod, how informers.End) {
 	s.w.judge.seen[p.UID] = s.w.judge.life
+	if how == informers.Unselected {
+		s.w.judge.unselected[p.UID] = s.w.judge.life
+	}
 	s.Process.PodGone(p, how)
 }
 
@@ -90,6 +93,7 @@ func (l spyLive) Node(ctx context.Context, name string) (*facts.Node, error) {
 	n, err := l.Live.Node(ctx, name)
 	if n != nil {
 		l.w.judge.shown[n.Machine] = l.w.judge.life
+		l.w.judge.nodes[n.UID] = n
 	}
 	return n, err
 }

@@ -132,6 +132,7 @@ func (d *daemon) work(outer context.Context) error {
 	defer fail(nil)
 	context.AfterFunc(ctx, func() {
 		d.sink.Emit(signals.Event{Code: signals.Stopping, Reason: context.Cause(ctx).Error()})
+		d.clients.hurry()
 	})
 
 	// Whatever others may still ask about outlives the work, and the Lease is given back only when the work has ended.

@@ -13,7 +13,6 @@ import (
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/util/flowcontrol"
 )
 
 // newClusterFlags are kubectl's flags for choosing a cluster, without those that make no sense for a daemon.
@@ -76,6 +75,8 @@ func lookedIn(flags *genericclioptions.ConfigFlags) string {
 type clients struct {
 	config *rest.Config
 	http   *http.Client
+	// limit is nil where the server's own fairness is relied upon.
+	limit *limit
 }
 
 // newClients completes the config and opens the pool; wraps are put around its transport, the first innermost.
@@ -87,10 +88,12 @@ func newClients(config *rest.Config, options Options, userAgent string, wraps ..
 	config.Timeout = 0
 	config.Dial = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	config.QPS = -1
+	var bounded *limit
 	if options.KubeAPIQPS > 0 {
+		bounded = newLimit(options.KubeAPIQPS, options.KubeAPIBurst)
 		config.QPS = options.KubeAPIQPS
 		config.Burst = options.KubeAPIBurst
-		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(options.KubeAPIQPS, options.KubeAPIBurst)
+		config.RateLimiter = bounded
 	}
 	for _, wrap := range wraps {
 		config.Wrap(wrap)
@@ -99,7 +102,14 @@ func newClients(config *rest.Config, options Options, userAgent string, wraps ..
 	if err != nil {
 		return nil, usage("the kubeconfig cannot be used: %v", err)
 	}
-	return &clients{config: config, http: client}, nil
+	return &clients{config: config, http: client, limit: bounded}, nil
+}
+
+// hurry lets the requests that are still to come pass at once.
+func (c *clients) hurry() {
+	if c.limit != nil {
+		c.limit.lift()
+	}
 }
 
 // leases is the client of the election. It shares the pool but not the rate limit: a renewal that waits behind live reads

@@ -140,6 +140,8 @@ type pod struct {
 	check bool
 	// unselected says that its changes are no longer delivered.
 	unselected bool
+	// carried says that it comes from a record, on which it was not Gone.
+	carried bool
 	// forced says that its object went while it was not Gone.
 	forced bool
 	// tallied is the verdict under which its job counts it.

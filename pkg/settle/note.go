@@ -72,14 +72,22 @@ func (e *Engine) Note(key facts.JobKey) (Note, bool) {
 		return Note{}, false
 	}
 	n := Note{Job: key, State: j.state, Alive: j.counts[nodeproof.Alive], Unproven: j.counts[nodeproof.Unproven],
-		Gone: max(j.counts[nodeproof.Gone], j.past.Gone), GoneAt: j.gone, SettledAt: j.settled, WaitingFor: j.waitingFor()}
+		GoneAt: j.gone, SettledAt: j.settled, WaitingFor: j.waitingFor()}
 	for _, a := range j.jobSets {
 		n.JobSets = append(n.JobSets, a.uid)
 	}
-	evidence := map[evidenceKind]*EvidenceNote{}
+	// Those that an earlier process left as not Gone are not among the ones that it counted; of all others nobody can tell.
+	evidence, later := map[evidenceKind]*EvidenceNote{}, map[evidenceKind]*EvidenceNote{}
 	for _, p := range sorted(j.pods) {
+		if p.carried && p.said.Verdict == nodeproof.Gone {
+			n.Gone++
+		}
 		if proof := p.h.Proof; proof != nil {
-			summarize(evidence, *proof)
+			into := evidence
+			if p.carried {
+				into = later
+			}
+			summarize(into, *proof)
 			if p.h.Removal != nodeproof.Present || proof.Reason == nodeproof.KubeletConfirmed || proof.Reason == nodeproof.NeverStarted {
 				continue
 			}
@@ -104,6 +112,13 @@ func (e *Engine) Note(key facts.JobKey) (Note, bool) {
 			evidence[evidenceKind{past.Reason, past.Weak}] = &past
 		}
 	}
+	n.Gone += max(j.counts[nodeproof.Gone]-n.Gone, j.past.Gone)
+	for kind, s := range later {
+		if before := evidence[kind]; before != nil {
+			s = before.and(*s)
+		}
+		evidence[kind] = s
+	}
 	for _, s := range evidence {
 		n.Evidence = append(n.Evidence, *s)
 	}
@@ -122,6 +137,19 @@ func (e *Engine) Note(key facts.JobKey) (Note, bool) {
 type evidenceKind struct {
 	reason nodeproof.Reason
 	weak   bool
+}
+
+// and is both notes in one.
+func (n EvidenceNote) and(other EvidenceNote) *EvidenceNote {
+	n.Count += other.Count
+	n.First, n.Last = min(n.First, other.First), max(n.Last, other.Last)
+	n.Sources = slices.Clone(n.Sources)
+	for _, source := range other.Sources {
+		if len(n.Sources) < maxSources && !slices.Contains(n.Sources, source) {
+			n.Sources = append(n.Sources, source)
+		}
+	}
+	return &n
 }
 
 func summarize(evidence map[evidenceKind]*EvidenceNote, proof nodeproof.Evidence) {
@@ -282,7 +310,7 @@ func (e *Engine) restorePod(j *job, pn PodNote, now facts.Instant) {
 		h.SeePod(seen.Pod, now, true, e.nodes)
 		p.h = h
 	}
-	p.said, p.saidAt = pn.Said, pn.Since
+	p.said, p.saidAt, p.carried = pn.Said, pn.Since, pn.Said.Verdict != nodeproof.Gone
 	if pn.Said.Verdict == nodeproof.Unproven {
 		p.unprovenSince = pn.Since
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -58,9 +59,14 @@ func (c *Cluster) Writes() ([]Write, error) {
 	}
 	defer f.Close()
 	var out []Write
-	s := bufio.NewScanner(f)
-	s.Buffer(nil, 4<<20)
-	for s.Scan() {
+	for lines := bufio.NewReader(f); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return out, nil // the rest of a line is still to be written
+		}
+		if err != nil {
+			return out, err
+		}
 		var e struct {
 			Verb      string
 			UserAgent string
@@ -72,7 +78,7 @@ func (c *Cluster) Writes() ([]Write, error) {
 			RequestReceivedTimestamp time.Time
 			RequestObject            *metav1.DeleteOptions
 		}
-		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
+		if err := json.Unmarshal(line, &e); err != nil {
 			return out, fmt.Errorf("%s: %w", c.AuditFile(), err)
 		}
 		out = append(out, Write{
@@ -82,5 +88,4 @@ func (c *Cluster) Writes() ([]Write, error) {
 			Code:           e.ResponseStatus.Code, Options: e.RequestObject,
 		})
 	}
-	return out, s.Err()
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,7 +95,7 @@ func (c *Cluster) SubmitTrainJob(ctx context.Context, spec TrainJobSpec) (TrainJ
 	if err != nil {
 		return TrainJob{}, fmt.Errorf("runtime of TrainJob %s/%s: %w", spec.Namespace, spec.Name, err)
 	}
-	created, err := c.dynamic.Resource(TrainJobs).Namespace(spec.Namespace).Create(ctx, job, metav1.CreateOptions{})
+	created, err := c.createTrainJob(ctx, job)
 	if err != nil {
 		return TrainJob{}, fmt.Errorf("TrainJob %s/%s: %w", spec.Namespace, spec.Name, err)
 	}
@@ -108,6 +110,25 @@ func (c *Cluster) SubmitTrainJob(ctx context.Context, spec TrainJobSpec) (TrainJ
 		UID:            created.GetUID(),
 		Nodes:          spec.Nodes,
 	}, nil
+}
+
+// createTrainJob creates a TrainJob whose runtime was made a moment ago. Trainer's
+// webhook looks for the runtime in its cache, and refuses the TrainJob as long as that
+// has not heard of it.
+func (c *Cluster) createTrainJob(ctx context.Context, job *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		created, err := c.dynamic.Resource(TrainJobs).Namespace(job.GetNamespace()).Create(ctx, job, metav1.CreateOptions{})
+		if err == nil || !strings.Contains(err.Error(), "spec.runtimeRef") {
+			return created, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(retryAfter):
+		}
+	}
 }
 
 func (s TrainJobSpec) job(runtime *unstructured.Unstructured) *unstructured.Unstructured {

@@ -167,3 +167,13 @@ func suspended(t *testing.T, name string) cluster.TrainJob {
 	}
 	return job
 }
+
+func TestTheRetentionOverlayIsAcceptedAndLacksNothing(t *testing.T) {
+	apply(t, "retention")
+	uninstall(t, "retention")
+	policy := mustExist(t, "manifests/components/retention/policy.yaml")
+	found, code, text := check(t, directly(t), "--mode", "enforce", "--leader-elect", "--retention-policy", policy)
+	if code != 0 || !found.Complete {
+		t.Errorf("exit %d\n%s", code, text)
+	}
+}

@@ -124,8 +124,12 @@ type Pod struct {
 	// Reason is status.reason; Disruption the reason of the DisruptionTarget condition that is True.
 	Reason, Disruption string
 	// PhaseWriter is the field manager that owns status.phase, and StatusWriter the one that owns the container
-	// statuses; empty when managedFields do not tell.
+	// statuses; empty when managedFields do not tell. PhaseAt is when PhaseWriter last wrote the status, by the API server's
+	// clock.
 	PhaseWriter, StatusWriter string
+	PhaseAt                   Instant
+	// RestartNever says that what has run once is not started again by its kubelet.
+	RestartNever bool
 
 	Mirror bool
 	Gated  bool
@@ -193,6 +197,7 @@ func FromPod(pod *corev1.Pod) *Pod {
 		Containers:     containersOf(pod),
 		Reason:         intern(pod.Status.Reason),
 		Mirror:         pod.Annotations[annotationMirror] != "",
+		RestartNever:   pod.Spec.RestartPolicy == corev1.RestartPolicyNever,
 		Gated:          len(pod.Spec.SchedulingGates) > 0,
 		Keep:           keeps(pod.Annotations),
 	}
@@ -217,8 +222,8 @@ func FromPod(pod *corev1.Pod) *Pod {
 		}
 	}
 	p.Finalizers = internAll(pod.Finalizers)
-	p.PhaseWriter = intern(fieldOwner(pod.ManagedFields, `"f:phase"`))
-	p.StatusWriter = intern(fieldOwner(pod.ManagedFields, `"f:containerStatuses"`))
+	p.PhaseWriter, p.PhaseAt = fieldOwner(pod.ManagedFields, `"f:phase"`)
+	p.StatusWriter, _ = fieldOwner(pod.ManagedFields, `"f:containerStatuses"`)
 	return p
 }
 
@@ -334,8 +339,8 @@ func statusOf(role Role, s *corev1.ContainerStatus) Container {
 	return c
 }
 
-// fieldOwner is the manager that owns a field of the status, by the newest entry that names it.
-func fieldOwner(entries []metav1.ManagedFieldsEntry, field string) string {
+// fieldOwner is the manager that owns a field of the status, by the newest entry that names it, and that entry's time.
+func fieldOwner(entries []metav1.ManagedFieldsEntry, field string) (string, Instant) {
 	var name string
 	var newest Instant
 	for i := range entries {
@@ -347,7 +352,7 @@ func fieldOwner(entries []metav1.ManagedFieldsEntry, field string) string {
 			name, newest = e.Manager, at
 		}
 	}
-	return name
+	return intern(name), newest
 }
 
 // Forged says whether something other than a kubelet wrote the terminal phase, as far as the object tells: PodGC,

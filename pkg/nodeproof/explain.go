@@ -110,7 +110,7 @@ func explainRun(h *History, nodes *Nodes, o Options, now facts.Instant, i int) [
 	steps = append(steps, step(OutOfService, out, outWhy(j, r, out), "once the machine is certainly off: kubectl taint node "+r.Node+" node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"))
 	_, deleted := j.nodeDeleted(r)
 	steps = append(steps, step(NodeDeleted, deleted, deletedWhy(j, r, deleted), deletedWould(j, r)))
-	if a, ok := j.attested(r.NodeUID); ok && !j.shows(i) {
+	if a, ok := j.attested(r.NodeUID); ok && !j.shows(i, a.At) {
 		return append(steps, step(Attested, false, a.By+" vouches for the Node, which stands for another machine by now", "somebody vouches for the pod with orphand attest"))
 	} else if ok {
 		return append(steps, step(Attested, true, a.By+" vouches for the Node: "+a.Reason, ""))

@@ -182,6 +182,38 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.wait(10)
 			s.want(Alive, Running)
 		},
+		"a terminal phase that came long after the containers' end may be another machine's": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			s.seePod(s.asked())
+			// The container failed, m1 is about to start it again, and is cut off. m2 takes over, which the watch is late to show.
+			s.seePod(func(p *facts.Pod) { p.Containers[0].State, p.Containers[0].Finished = facts.Terminated, 1000*second })
+			s.holdNode(s.node("n1", "N1", "m2", "b2"))
+			s.seePod(func(p *facts.Pod) { p.Phase, p.PhaseAt = facts.PhaseFailed, 1030*second })
+			s.want(Unproven, NodeReplaced)
+		},
+		"a word on a Node is for the machine that it showed when it was given": func(t *testing.T) {
+			s := terminating(t)
+			s.vanish(Deleted)
+			s.holdNode(s.node("n1", "N1", "m2", "b7")) // the watch is late to show that another machine took it over
+			s.nodes.Attest("N1", Attestation{By: "ada", At: s.tick()})
+			s.want(Unproven, RemovedUnconfirmed)
+		},
+		"a kubelet that came back has the whole grace to give": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1", silent))
+			s.seePod(running(7))
+			s.seePod(s.asked())
+			s.wait(100)
+			s.want(Unproven, NodeUnreachable)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.endNode("n1")
+			s.wait(39)
+			s.want(Unproven, NodeDeleted)
+			s.wait(1)
+			s.want(Gone, NodeDeleted) // 30 s of grace and the ten that a kubelet may need
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

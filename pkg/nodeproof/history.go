@@ -55,6 +55,8 @@ type History struct {
 	// GraceEnds is the end of the grace by the first deletionTimestamp seen. A later delete with grace 0 shortens what the
 	// API shows, not what a kubelet that nobody hears may still allow.
 	GraceEnds facts.Instant
+	// Grace is how long that grace is.
+	Grace time.Duration
 	// Anchored is when the node was read live after Asked: the runs are final then, and another boot or machine that
 	// appears later cannot have started the pod. Without it a watch of Nodes that lags behind the watch of pods would make
 	// the boot that runs the pod look like one that came after it.
@@ -108,7 +110,7 @@ func (h *History) observe(p *facts.Pod, now facts.Instant, initial bool) {
 			end = end.After(seconds(p.SpecGrace - grace))
 			grace = p.SpecGrace
 		}
-		h.GraceEnds = end
+		h.GraceEnds, h.Grace = end, seconds(grace)
 		if end := now.After(seconds(grace)); !initial && end > h.GraceEnds {
 			h.GraceEnds = end // the cluster's clock is behind ours: the later end is the safe one
 		}
@@ -164,7 +166,8 @@ func (h *History) Vanish(how Removal, final *facts.Pod, now facts.Instant, nodes
 	h.Removal, h.RemovedAt = how, now
 	h.ask(now)
 	if !h.GraceEnds.Known() {
-		h.GraceEnds = now.After(seconds(h.Pod.SpecGrace))
+		h.Grace = seconds(h.Pod.SpecGrace)
+		h.GraceEnds = now.After(h.Grace)
 	}
 	h.Follow(now, nodes)
 }
@@ -313,7 +316,7 @@ func (h *History) attribute(p *facts.Pod, now facts.Instant, nodes *Nodes) {
 		if !c.HasID || h.knows(c.ID) {
 			continue
 		}
-		certain := h.first(i) && promptly(p, c) && len(last.Late) == 0
+		certain := h.first(i) && atOnce(p, c) && len(last.Late) == 0
 		switch first := &h.Runs[0]; {
 		case first.Before && (node == nil || c.Started.Known() && c.Started < node.Created):
 			first.IDs = append(first.IDs, c.ID)
@@ -343,10 +346,13 @@ func (h *History) first(place int) bool {
 	return was == 0
 }
 
-// promptly says whether a container was started as soon as the pod was bound, when no other machine than the one that it was
-// given to could have taken over the node's name yet: a machine takes longer than that to boot, whatever its clock says.
-func promptly(p *facts.Pod, c *facts.Container) bool {
-	return c.Started.Known() && p.Scheduled.Known() && c.Started.Sub(p.Scheduled) <= 5*time.Second
+// promptly is within how long of something that a machine did, by whatever clock, no other machine can have taken over its
+// name: it takes longer to boot, even where clocks differ by some seconds.
+const promptly = 5 * time.Second
+
+// atOnce says whether a container was started as soon as the pod was bound.
+func atOnce(p *facts.Pod, c *facts.Container) bool {
+	return c.Started.Known() && p.Scheduled.Known() && c.Started.Sub(p.Scheduled) <= promptly
 }
 
 // clocksDiffer is by how much clocks may differ whose times are compared.

@@ -142,7 +142,7 @@ func (j *judgement) prove(i int) (Evidence, bool) {
 	if e, ok := j.kubeletConfirmed(i); ok {
 		return e, true
 	}
-	if a, ok := j.attested(r.NodeUID); ok && j.shows(i) {
+	if a, ok := j.attested(r.NodeUID); ok && j.shows(i, a.At) {
 		return Evidence{Reason: Attested, Source: nodeRef(r), By: a.By, Note: a.Reason}, true
 	}
 	// Evidence of the node counts only for a pod that nobody will start again: any other may be started by whoever owns
@@ -165,10 +165,17 @@ func (j *judgement) attested(uid types.UID) (Attestation, bool) {
 	return a, ok && j.h.Asked.Known() && a.At >= j.h.Asked
 }
 
-// shows says whether the run's Node shows, or showed last, the run's machine. A Node object that another machine took over
+// shows says whether the run's Node showed the run's machine at the given time. A Node object that another machine took over
 // stands for that one: whoever vouches for the Node has looked at it.
-func (j *judgement) shows(i int) bool {
+func (j *judgement) shows(i int, at facts.Instant) bool {
 	r := &j.h.Runs[i]
+	l, ok := j.read(r.Node, min(at, j.now)) // the clock of whoever vouched may be ahead
+	switch {
+	case !ok:
+		return false
+	case l.Node != nil && l.Node.UID == r.NodeUID:
+		return l.Node.MachineID() == r.Machine
+	}
 	if in := j.nodes.Instance(r.NodeUID); in != nil {
 		return in.Node.MachineID() == r.Machine
 	}
@@ -204,7 +211,7 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 	}
 	if c == confirmed {
 		if yes, known := r.confirmedBy(p, i == len(h.Runs)-1); known {
-			return e, yes
+			return e, yes && j.spoke(i)
 		}
 	}
 	if r.Before || i != len(h.Runs)-1 {
@@ -247,6 +254,25 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 		return e, false
 	}
 	return e, true
+}
+
+// spoke says whether the terminal phase, too, is the word of the kubelet that has the containers. They may have been reported
+// as ended while it was about to start them again; it was cut off, and another machine's kubelet, which took over the name,
+// wrote the phase over what it found. No machine does that within seconds.
+func (j *judgement) spoke(i int) bool {
+	h := j.h
+	p := h.Pod
+	if p.RestartNever || !p.PhaseAt.Known() || p.PhaseAt.Sub(p.Ended()) <= promptly {
+		return true
+	}
+	if i != len(h.Runs)-1 {
+		return false
+	}
+	if in := j.nodes.Current(p.Node); in != nil && in.HeldSince > h.ConfirmSeen {
+		return false
+	}
+	l, ok := j.read(p.Node, h.ConfirmSeen)
+	return ok && l.Node != nil && l.Node.MachineID() == h.Runs[i].Machine
 }
 
 // gone is when the Node of a run was first known to be gone.
@@ -335,13 +361,15 @@ func (r *Run) on(n *facts.Node) bool {
 func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 	h := j.h
 	e := Evidence{Reason: NodeDeleted, Source: nodeRef(r)}
-	var since facts.Instant
+	var since, heard facts.Instant
 	ready := true // a Node that was never seen may have been
 	if in := j.nodes.Instance(r.NodeUID); in != nil {
 		if !in.Deleted.Known() || in.Node.MachineID() != r.Machine {
 			return e, false
 		}
 		since, ready = in.Deleted, in.ReadyAtEnd
+		// A kubelet that came back has the grace to give from when it could hear of the deletion.
+		heard = in.ReadySince
 	} else {
 		since = r.Absent
 	}
@@ -353,7 +381,7 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 	}
 	from := max(since.After(j.o.NodeDeletionQuarantine), h.Asked)
 	if ready {
-		from = max(from, h.GraceEnds.After(killMargin))
+		from = max(from, h.GraceEnds.After(killMargin), heard.After(h.Grace+killMargin))
 	}
 	if !j.due(from) {
 		return e, false

@@ -55,6 +55,7 @@ type judge struct {
 	states   map[types.UID]settle.State
 	// findings are the codes raised for each job, in all lives; seen the pods that reached orphand, and in which life.
 	findings map[types.UID]map[signals.Finding]time.Duration
+	standing map[standing]int
 	seen     map[types.UID]int
 	life     int
 	// contradicted are the jobs that must raise NodeReturned, and by when.
@@ -72,6 +73,12 @@ type judge struct {
 	tally      *Tally
 }
 
+// standing names the findings of one code that were raised for a job and have not ended.
+type standing struct {
+	job     types.UID
+	finding signals.Finding
+}
+
 // word is what was said, when, and in which life of orphand.
 type word struct {
 	at     time.Duration
@@ -86,7 +93,7 @@ type word struct {
 func newJudge(w *World) *judge {
 	return &judge{w: w, gone: map[types.UID]word{}, over: map[types.UID]word{}, verdicts: map[types.UID]nodeproof.Pair{}, states: map[types.UID]settle.State{},
 		findings: map[types.UID]map[signals.Finding]time.Duration{}, seen: map[types.UID]int{}, contradicted: map[types.UID]time.Duration{},
-		shown: map[facts.Machine]int{}, nodes: map[types.UID]*facts.Node{}, fathered: map[types.UID]int{}, names: map[types.UID]string{}, unselected: map[types.UID]int{}, promised: map[types.UID]bool{}, tally: newTally()}
+		shown: map[facts.Machine]int{}, nodes: map[types.UID]*facts.Node{}, fathered: map[types.UID]int{}, names: map[types.UID]string{}, standing: map[standing]int{}, unselected: map[types.UID]int{}, promised: map[types.UID]bool{}, tally: newTally()}
 }
 
 func (j *judge) violate(i Invariant, pod, job types.UID, format string, args ...any) {
@@ -109,6 +116,9 @@ func (j *judge) Emit(e signals.Event) {
 				j.findings[job] = map[signals.Finding]time.Duration{}
 			}
 			j.findings[job][e.Finding] = j.w.at()
+			j.standing[standing{job, e.Finding}]++
+		} else {
+			j.standing[standing{job, e.Finding}]--
 		}
 	case e.Code == signals.PodVerdictChanged:
 		j.verdict(types.UID(e.PodUID), job, nodeproof.Pair{Verdict: nodeproof.Verdict(e.Verdict), Reason: nodeproof.Reason(e.Reason)}, e)
@@ -152,7 +162,7 @@ func (j *judge) withdrawn(i Invariant, pod, job types.UID, from time.Duration, f
 	what := fmt.Sprintf(format, args...)
 	j.w.after(time.Second, func() {
 		for _, f := range []signals.Finding{signals.NodeReturned, signals.ReExecution} {
-			if at, raised := j.findings[job][f]; raised && at >= from {
+			if at, raised := j.findings[job][f]; raised && at >= from || j.standing[standing{job, f}] > 0 {
 				return
 			}
 		}

@@ -64,11 +64,7 @@ func (k *kubelet) connect() {
 	if !k.m.online() {
 		return // reconnect comes when it is
 	}
-	if !k.registered {
-		k.register()
-	} else {
-		k.post()
-	}
+	k.register()
 	k.later(k.dice.between(50*time.Millisecond, 500*time.Millisecond), k.list)
 }
 
@@ -78,9 +74,15 @@ func (k *kubelet) reconnect() {
 }
 
 func (k *kubelet) register() {
+	for _, o := range k.m.w.machines {
+		if o != k.m && o.hostname == k.m.hostname && o.online() && o.kubelet != nil && o.kubelet.registered {
+			k.m.w.twins(o, k.m)
+		}
+	}
+	first := !k.registered
 	k.registered = true
 	s := k.m.w.api
-	if _, ok := s.nodes.get(k.m.hostname); !ok {
+	if _, ok := s.nodes.get(k.m.hostname); !ok && first {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.m.hostname}}
 		s.stamp(n, "N")
 		if k.m.w.plan.NodeFinalizers {

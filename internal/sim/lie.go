@@ -9,7 +9,8 @@ import (
 )
 
 // Lie is an assumption of Kubernetes that somebody broke: a running machine was marked out of service, a running pod
-// attested, a Node deleted whose machine runs on where nobody can reach it, a child made long after its owner was gone. What
+// attested, a Node deleted whose machine runs on where nobody can reach it, two machines given one name, a child made long
+// after its owner was gone. What
 // orphand then says of the pods that the lie covers is not held against it; what it must do is raise a finding as soon as
 // the contradiction can be seen.
 type Lie struct {
@@ -32,6 +33,13 @@ func (w *World) covered(pod types.UID, m *machine) bool {
 		}
 	}
 	return w.abandoned(pod, m) || w.hidden(m) || w.judge.disguised(pod)
+}
+
+// twins: two machines whose kubelets use one name at the same time, each writing over what the other said of the Node and of
+// its pods. "Two Nodes cannot have the same name at the same time", says Kubernetes' documentation, and nothing enforces it.
+func (w *World) twins(a, b *machine) {
+	w.lie(Lie{Machine: a, Boot: a.boot})
+	w.lie(Lie{Machine: b, Boot: b.boot})
 }
 
 // hidden says whether another machine took over the machine's own Node object, which Kubernetes assumes nobody lets happen

@@ -13,7 +13,7 @@ import (
 )
 
 // settleWithin is how long after everything has been put right every job must have settled.
-const settleWithin = 12 * time.Minute
+const settleWithin = 15 * time.Minute
 
 // Result is what came of one history.
 type Result struct {
@@ -199,7 +199,7 @@ func (w *World) putRight() {
 			}
 		}
 	})
-	for _, after := range []time.Duration{6 * time.Minute, 8 * time.Minute, 11*time.Minute + 30*time.Second} {
+	for _, after := range []time.Duration{6 * time.Minute, 8 * time.Minute, 11 * time.Minute, 14 * time.Minute} {
 		w.after(after, w.vouch)
 	}
 }

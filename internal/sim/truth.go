@@ -68,7 +68,7 @@ func (t *truth) ended(m *machine, uid types.UID, c *container) {
 func (t *truth) mayStart(uid types.UID) *machine {
 	for _, m := range t.w.machines {
 		if k := m.kubelet; k != nil && m.powered {
-			if w := k.workers[uid]; w != nil && !w.terminating && !w.refused {
+			if w := k.workers[uid]; w != nil && !w.terminating && !w.refused && !w.done() {
 				return m
 			}
 		}

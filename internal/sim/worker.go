@@ -168,6 +168,19 @@ func (w *worker) sync() {
 	}
 }
 
+// done says whether the kubelet will start no container of the pod any more, though it has not come to ending it.
+func (w *worker) done() bool {
+	if w.pod.Spec.RestartPolicy != corev1.RestartPolicyNever || len(w.starting) > 0 {
+		return false
+	}
+	for i := range w.pod.Spec.Containers {
+		if w.current(w.pod.Spec.Containers[i].Name) == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // beforeThisBoot says whether the runtime remembers containers, all of them of an earlier boot.
 func (w *worker) beforeThisBoot(s *sandbox) bool {
 	for _, name := range s.names {
@@ -184,7 +197,7 @@ func (w *worker) run(name string, from, to time.Duration) {
 	}
 	w.starting[name] = true
 	w.k.later(w.k.dice.between(from, to), func() {
-		w.starting[name] = false
+		delete(w.starting, name)
 		if w.terminating || w.k.m.runtimeDown {
 			return
 		}

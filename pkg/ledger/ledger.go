@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"hash"
 	"hash/fnv"
 	"sync"
 	"time"
@@ -72,8 +73,8 @@ type Ledger struct {
 type entry struct {
 	uid        types.UID
 	state      settle.State
-	urgent     uint64 // a digest of what a restart must not lose
-	all        uint64 // a digest of everything
+	kept       map[uint64]bool // digests of what a restart must not lose, one per pod
+	all        uint64          // a digest of everything
 	at         time.Time
 	writes     int
 	conditions []metav1.Condition
@@ -191,9 +192,9 @@ func (l *Ledger) Sync(ctx context.Context, key facts.JobKey) error {
 		l.mu.Unlock()
 		return nil
 	}
-	urgent, all := digests(n)
+	kept, all := digests(n)
 	now := l.c.Clock.Now()
-	if wait, same := e.wait(n.State, urgent, all, now); same {
+	if wait, same := e.wait(n.State, kept, all, now); same {
 		return nil
 	} else if wait > 0 {
 		l.c.Queue.AddAfter(key, wait)
@@ -217,7 +218,7 @@ func (l *Ledger) Sync(ctx context.Context, key facts.JobKey) error {
 	if err != nil {
 		return fmt.Errorf("writing record %s/%s: %w", o.Namespace, o.Name, err)
 	}
-	next := &entry{uid: stored.UID, state: n.State, urgent: urgent, all: all, at: now, writes: 1, conditions: o.Status.Conditions}
+	next := &entry{uid: stored.UID, state: n.State, kept: kept, all: all, at: now, writes: 1, conditions: o.Status.Conditions}
 	if e != nil {
 		next.writes = e.writes + 1
 	}
@@ -228,7 +229,7 @@ func (l *Ledger) Sync(ctx context.Context, key facts.JobKey) error {
 }
 
 // wait is how long the next write may wait, and whether there is nothing to write.
-func (e *entry) wait(state settle.State, urgent, all uint64, now time.Time) (time.Duration, bool) {
+func (e *entry) wait(state settle.State, kept map[uint64]bool, all uint64, now time.Time) (time.Duration, bool) {
 	switch {
 	case e == nil || e.at.IsZero() || e.state != state:
 		return 0, false
@@ -236,47 +237,56 @@ func (e *entry) wait(state settle.State, urgent, all uint64, now time.Time) (tim
 		return 0, true
 	}
 	pause := lazily
-	if e.urgent != urgent {
-		pause = min(time.Second<<min(e.writes, 5), rarest)
+	for digest := range kept {
+		if !e.kept[digest] {
+			pause = min(time.Second<<min(e.writes, 5), rarest)
+			break
+		}
 	}
 	return max(0, pause-now.Sub(e.at)), false
 }
 
-// digests condense a note: what a restart must not lose, and everything.
-func digests(n settle.Note) (urgent, all uint64) {
-	h := fnv.New64a()
-	put := func(parts ...string) {
+// digests condense a note: what a restart must not lose of each pod, and everything. A pod that became Gone only leaves the
+// list: a restart without that would judge it again, and lose nothing.
+func digests(n settle.Note) (kept map[uint64]bool, all uint64) {
+	kept = make(map[uint64]bool, len(n.Pods)+len(n.Proven))
+	h, each := fnv.New64a(), fnv.New64a()
+	put := func(h hash.Hash, parts ...string) {
 		for _, p := range parts {
 			_, _ = h.Write([]byte(p))
 			_, _ = h.Write([]byte{0})
 		}
 	}
+	keep := func() {
+		kept[each.Sum64()] = true
+		_, _ = h.Write(each.Sum(nil))
+		each.Reset()
+	}
 	for i := range n.Pods {
 		p := &n.Pods[i]
-		put(string(p.History.Pod.UID))
-		if p.Said.Verdict == "Unproven" {
-			put(string(p.Said.Reason))
+		put(each, string(p.History.Pod.UID))
+		if p.Said.Verdict == nodeproof.Unproven {
+			put(each, string(p.Said.Reason))
 		}
 		for j := range p.History.Runs {
 			r := &p.History.Runs[j]
-			put(string(r.NodeUID), r.Machine.SystemUUID, r.Machine.MachineID, r.Boot)
+			put(each, string(r.NodeUID), r.Machine.SystemUUID, r.Machine.MachineID, r.Boot)
 			if r.Proof != nil {
-				put(string(r.Proof.Reason))
+				put(each, string(r.Proof.Reason))
 			}
 		}
 		if p.History.Anchored.Known() {
-			put("anchored")
+			put(each, "anchored")
 		}
+		keep()
 	}
 	for i := range n.Proven {
-		put("proven", string(n.Proven[i].History.Pod.UID))
+		put(each, "proven", string(n.Proven[i].History.Pod.UID))
+		keep()
 	}
-	// Pods that became Gone leave the list, which changes this digest as well; nothing would be lost without them, so that
-	// only additions are urgent. They cannot be told apart by a digest, and the growing pause bounds the price.
-	urgent = h.Sum64()
-	put(string(n.State), n.WaitingFor, fmt.Sprint(n.Alive, n.Unproven, n.Gone, len(n.Findings)))
+	put(h, string(n.State), n.WaitingFor, fmt.Sprint(n.Alive, n.Unproven, n.Gone, len(n.Findings)))
 	for _, f := range n.Findings {
-		put(f.Cause, fmt.Sprint(f.Until))
+		put(h, f.Cause, fmt.Sprint(f.Until))
 	}
-	return urgent, h.Sum64()
+	return kept, h.Sum64()
 }

@@ -108,26 +108,35 @@ func TestNamesOfRecordsAreOfTheJobAndItsUID(t *testing.T) {
 
 func TestWhatARestartMustNotLoseIsWrittenSoonAndTheRestLater(t *testing.T) {
 	at := time.Unix(0, 0)
-	written := &entry{state: settle.Settling, urgent: 1, all: 2, at: at, writes: 1}
+	set := func(digests ...uint64) map[uint64]bool {
+		m := map[uint64]bool{}
+		for _, d := range digests {
+			m[d] = true
+		}
+		return m
+	}
+	written := &entry{state: settle.Settling, kept: set(1, 2), all: 2, at: at, writes: 1}
 	cases := map[string]struct {
-		e           *entry
-		state       settle.State
-		urgent, all uint64
-		after       time.Duration
-		wait        time.Duration
-		same        bool
+		e     *entry
+		state settle.State
+		kept  map[uint64]bool
+		all   uint64
+		after time.Duration
+		wait  time.Duration
+		same  bool
 	}{
-		"nothing was written yet":            {nil, settle.Deleting, 1, 1, 0, 0, false},
-		"another state":                      {written, settle.Settled, 1, 2, 0, 0, false},
-		"nothing new":                        {written, settle.Settling, 1, 2, time.Hour, 0, true},
-		"a pod went without proof":           {written, settle.Settling, 9, 9, 0, 2 * time.Second, false},
-		"counts changed":                     {written, settle.Settling, 1, 9, 10 * time.Second, 20 * time.Second, false},
-		"counts changed half a minute ago":   {written, settle.Settling, 1, 9, 30 * time.Second, 0, false},
-		"the tenth change waits as long too": {&entry{state: settle.Settling, at: at, writes: 10}, settle.Settling, 9, 9, 0, 30 * time.Second, false},
+		"nothing was written yet":            {nil, settle.Deleting, set(1), 1, 0, 0, false},
+		"another state":                      {written, settle.Settled, set(1), 2, 0, 0, false},
+		"nothing new":                        {written, settle.Settling, set(1), 2, time.Hour, 0, true},
+		"a pod went without proof":           {written, settle.Settling, set(1, 9), 9, 0, 2 * time.Second, false},
+		"a pod became gone":                  {written, settle.Settling, set(2), 9, 10 * time.Second, 20 * time.Second, false},
+		"counts changed":                     {written, settle.Settling, set(1), 9, 10 * time.Second, 20 * time.Second, false},
+		"counts changed half a minute ago":   {written, settle.Settling, set(1), 9, 30 * time.Second, 0, false},
+		"the tenth change waits as long too": {&entry{state: settle.Settling, at: at, writes: 10}, settle.Settling, set(1, 9), 9, 0, 30 * time.Second, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if wait, same := c.e.wait(c.state, c.urgent, c.all, at.Add(c.after)); wait != c.wait || same != c.same {
+			if wait, same := c.e.wait(c.state, c.kept, c.all, at.Add(c.after)); wait != c.wait || same != c.same {
 				t.Errorf("wait %v, same %v; want %v, %v", wait, same, c.wait, c.same)
 			}
 		})

@@ -76,7 +76,9 @@ func run(ctx context.Context, pods, nodes int) (failed error) {
 	if err := kubelets.nodes(ctx, nodes, pods); err != nil {
 		return err
 	}
-	go kubelets.run(ctx)
+	posting, stopPosting := context.WithCancel(ctx)
+	defer stopPosting()
+	go kubelets.run(posting)
 	job, err := c.SubmitTrainJob(ctx, cluster.TrainJobSpec{Name: "big", Nodes: pods, Together: true})
 	if err != nil {
 		return err
@@ -128,7 +130,7 @@ func run(ctx context.Context, pods, nodes int) (failed error) {
 	}
 	writes := 0
 	for _, w := range all {
-		if w.Resource == v1alpha1.Orphans.Resource && w.Name == daemon.RecordName(job) && w.Verb == "patch" {
+		if w.Resource == v1alpha1.Orphans.Resource && w.Name == daemon.RecordName(job) && w.Verb == "patch" && w.Code < 300 {
 			writes++
 		}
 	}

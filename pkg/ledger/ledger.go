@@ -274,6 +274,9 @@ func digests(n settle.Note) (kept map[uint64]bool, all uint64) {
 			if r.Proof != nil {
 				put(each, string(r.Proof.Reason))
 			}
+			if r.TaintStale {
+				put(each, "stale")
+			}
 		}
 		if p.History.Anchored.Known() {
 			put(each, "anchored")

@@ -38,6 +38,8 @@ type Run struct {
 	IDs, Late []uint64
 	// Seen is when the machine was first known to be one of the pod's.
 	Seen facts.Instant
+	// TaintStale says, in a record, that the Node had an out-of-service taint that was set before its outage.
+	TaintStale bool
 	// Proof is the evidence that accounts for this run; nil while there is none.
 	Proof *Evidence
 }
@@ -173,12 +175,15 @@ func (h *History) Vanish(how Removal, final *facts.Pod, now facts.Instant, nodes
 }
 
 // Resume prepares a history that was read from a record. A Node that the pod ran on and that is not there went while nobody
-// watched: it counts as gone from now.
+// watched: it counts as gone from now. A taint that counted for nothing still does.
 func (h *History) Resume(now facts.Instant, nodes *Nodes) {
 	for i := range h.Runs {
 		r := &h.Runs[i]
 		if r.NodeUID != "" && nodes.Instance(r.NodeUID) == nil {
 			r.Absent = now
+		}
+		if in := nodes.Instance(r.NodeUID); in != nil && r.TaintStale && in.Node.OutOfService {
+			in.TaintStale = true
 		}
 	}
 }

@@ -291,7 +291,8 @@ func (e *Engine) podFindings(p *pod, now facts.Instant) {
 	}, onPod(p))
 	held := gone && h.Removal == nodeproof.Present && f.Terminating() && len(f.Finalizers) > 0
 	if held {
-		if at := max(h.Asked, p.saidAt).After(e.c.HeldAfter); now < at {
+		_, told := e.findings[cause{finding: signals.HeldByFinalizer, job: j.key, on: uid}]
+		if at := max(h.Asked, p.saidAt).After(e.c.HeldAfter); now < at && !told {
 			held = false
 			p.dueBy(at)
 		}

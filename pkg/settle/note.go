@@ -88,12 +88,16 @@ func (e *Engine) Note(key facts.JobKey) (Note, bool) {
 				into = later
 			}
 			summarize(into, *proof)
-			if p.h.Removal != nodeproof.Present || proof.Reason == nodeproof.KubeletConfirmed || proof.Reason == nodeproof.NeverStarted {
+			if p.h.Removal != nodeproof.Present || p.shows() {
 				continue
 			}
 		}
 		h := *p.h
 		h.Runs = slices.Clone(p.h.Runs)
+		for i := range h.Runs {
+			in := e.nodes.Instance(h.Runs[i].NodeUID)
+			h.Runs[i].TaintStale = in != nil && in.TaintStale
+		}
 		note := PodNote{History: &h, Said: p.said, Since: p.saidAt}
 		if note.Said == (nodeproof.Pair{}) { // seen, and not judged yet
 			note.Said, note.Since = nodeproof.Pair{Verdict: nodeproof.Alive, Reason: nodeproof.Pending}, h.Seen
@@ -132,6 +136,13 @@ func (e *Engine) Note(key facts.JobKey) (Note, bool) {
 	}
 	n.Findings = slices.Clone(j.told)
 	return n, true
+}
+
+// shows says whether the object of a pod that is Gone shows so by itself, for another process to see at once: one that ran on
+// two machines, or of which its kubelet had lost sight, does not.
+func (p *pod) shows() bool {
+	proof := p.h.Proof
+	return proof.Reason == nodeproof.NeverStarted || proof.Reason == nodeproof.KubeletConfirmed && !proof.Weak && len(p.h.Runs) <= 1
 }
 
 type evidenceKind struct {
@@ -256,6 +267,9 @@ func (e *Engine) Restore(n Note) {
 		j.present, j.sure, j.gone = false, true, n.GoneAt
 	case !j.present:
 		j.gone = n.GoneAt
+	}
+	if n.Job.Unknown() && n.GoneAt.Known() {
+		j.seen = min(j.seen, n.GoneAt) // its quiet goes on
 	}
 	j.settled = n.SettledAt
 	if n.State.Over() {

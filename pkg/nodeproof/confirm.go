@@ -71,25 +71,25 @@ func confirm(p *facts.Pod) confirmation {
 	return confirmed
 }
 
-// confirmedBy says whether the containers of the status are this run's, as far as their IDs tell: known is false when the
-// status has no IDs, or this run never had any. A status in which containers of two machines meet is the last one's word:
-// its kubelet keeps what the API said of a container that it does not know.
-func (r *Run) confirmedBy(p *facts.Pod, last bool) (yes, known bool) {
-	if len(r.IDs) == 0 {
+// confirmedBy says whether the containers of the status are those of the i-th run, as far as their IDs tell: known is false
+// when the status has no IDs, or this run never had any. A status in which containers of two machines meet is the last
+// one's word: its kubelet keeps what the API said of a container that it does not know.
+func (h *History) confirmedBy(i int) (yes, known bool) {
+	ids, theirs := h.Runs[i].IDs, false
+	if len(ids) == 0 {
 		return false, false
 	}
-	theirs := false
-	for i := range p.Containers {
-		c := &p.Containers[i]
+	for k := range h.Pod.Containers {
+		c := &h.Pod.Containers[k]
 		if c.Role != facts.App || c.State != facts.Terminated || !c.HasID {
 			continue
 		}
 		known = true
-		if slices.Contains(r.IDs, c.ID) {
+		if slices.Contains(ids, c.ID) {
 			yes = true
 		} else {
 			theirs = true
 		}
 	}
-	return yes && (last || !theirs), known
+	return yes && (i == len(h.Runs)-1 || !theirs), known
 }

@@ -214,6 +214,20 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.wait(1)
 			s.want(Gone, NodeDeleted) // 30 s of grace and the ten that a kubelet may need
 		},
+		"a machine that has the name again does not own what another's kubelet said meanwhile": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			s.seeNode(s.node("n1", "N1", "m2", "b2")) // m2 starts the pod again, and is cut off before it can say so
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(s.asked())
+			s.wait(2)
+			s.seePod(ended)
+			s.want(Unproven, NodeReplaced)
+			s.vanish(Deleted)
+			s.seeNode(s.node("n1", "N1", "m2", "b2"))
+			s.want(Unproven, RemovedUnconfirmed)
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

@@ -210,12 +210,15 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 		return e, false
 	}
 	if c == confirmed {
-		if yes, known := r.confirmedBy(p, i == len(h.Runs)-1); known {
+		if yes, known := h.confirmedBy(i); known {
 			return e, yes && j.spoke(i)
 		}
 	}
 	if r.Before || i != len(h.Runs)-1 {
 		return e, false // the status is another machine's word
+	}
+	if in := j.nodes.Current(p.Node); in != nil && in.HeldSince > h.ConfirmSeen && r.Seen <= h.ConfirmSeen {
+		return e, false // the machine has the name again, but another one had it when this was said
 	}
 	n := j.nodes.Newest(p.Node)
 	if c == confirmed {
@@ -230,9 +233,6 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 	}
 	if n == nil {
 		return e, false
-	}
-	if in := j.nodes.Current(p.Node); in != nil && in.HeldSince > h.ConfirmSeen && r.Seen <= h.ConfirmSeen {
-		return e, false // the machine has the name again, but another one had it when this was said
 	}
 	if n.MachineID() == r.Machine && r.Boot != "" && n.Boot != "" && n.Boot != r.Boot && h.Anchored.Known() {
 		return e, false // nodeRebooted says so, and says it better

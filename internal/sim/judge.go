@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,8 +59,8 @@ type judge struct {
 	standing map[standing]int
 	seen     map[types.UID]int
 	life     int
-	// contradicted are the jobs that must raise NodeReturned, and by when.
-	contradicted map[types.UID]time.Duration
+	// owed are the findings that a job must have raised by the end, and since when the contradiction has been visible.
+	owed map[standing]time.Duration
 	// shown are the machines that orphand was shown, and in which life of it last; promised the pods that its records named
 	// when it was stopped last.
 	shown    map[facts.Machine]int
@@ -92,7 +93,7 @@ type word struct {
 
 func newJudge(w *World) *judge {
 	return &judge{w: w, gone: map[types.UID]word{}, over: map[types.UID]word{}, verdicts: map[types.UID]nodeproof.Pair{}, states: map[types.UID]settle.State{},
-		findings: map[types.UID]map[signals.Finding]time.Duration{}, seen: map[types.UID]int{}, contradicted: map[types.UID]time.Duration{},
+		findings: map[types.UID]map[signals.Finding]time.Duration{}, seen: map[types.UID]int{}, owed: map[standing]time.Duration{},
 		shown: map[facts.Machine]int{}, nodes: map[types.UID]*facts.Node{}, fathered: map[types.UID]int{}, names: map[types.UID]string{}, standing: map[standing]int{}, unselected: map[types.UID]int{}, promised: map[types.UID]bool{}, tally: newTally()}
 }
 
@@ -298,18 +299,62 @@ func (j *judge) nodeSeen(n *facts.Node) {
 		if said.machine != n.Machine || said.boot != n.Boot || j.w.at()-said.at > time.Hour || j.gone[uid] != said {
 			continue
 		}
-		if _, known := j.contradicted[said.job]; !known {
-			j.contradicted[said.job] = j.w.at()
+		j.owe(said.job, signals.NodeReturned)
+	}
+	if !n.OutOfService || n.Ready != facts.ReadyTrue {
+		return
+	}
+	for _, v := range j.w.engine().Jobs() {
+		for _, p := range v.Pods {
+			if p.Node == n.Name && p.Verdict != "" && p.Verdict != nodeproof.Gone && v.State != settle.Elsewhere {
+				j.owe(v.Key.UID, signals.OutOfServiceOnReadyNode)
+			}
 		}
+	}
+}
+
+// podSeen: a pod has reached orphand. Does a process of it run that began after it had been called gone?
+func (j *judge) podSeen(p *facts.Pod) {
+	said, gone := j.gone[p.UID]
+	if !gone || said.life != j.life || !p.AnyRunning() {
+		return
+	}
+	for _, r := range j.w.truth.life(p.UID).processes {
+		if r.since > said.at+clocksDiffer && reports(p, r.container) {
+			j.owe(said.job, signals.ReExecution)
+		}
+	}
+}
+
+// clocksDiffer is by how much the clocks of the world differ at most, with something to spare.
+const clocksDiffer = 15 * time.Second
+
+// reports says whether a state of a pod shows a container that was started when this one was.
+func reports(p *facts.Pod, c *container) bool {
+	for i := range p.Containers {
+		if p.Containers[i].State == facts.Running && p.Containers[i].Started == facts.At(c.started.Time) {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *judge) owe(job types.UID, f signals.Finding) {
+	if _, known := j.owed[standing{job, f}]; !known {
+		j.owed[standing{job, f}] = j.w.at()
 	}
 }
 
 // atEnd checks what can only be said when all is over.
 func (j *judge) atEnd() {
-	for _, job := range sortedKeys(j.contradicted) {
-		at := j.contradicted[job]
-		if _, raised := j.findings[job][signals.NodeReturned]; !raised {
-			j.violate(NothingUnsaid, "", job, "job %s: a machine that had been called dead was seen in the same boot at %s, and NodeReturned was not raised", job, at)
+	due := make([]standing, 0, len(j.owed))
+	for o := range j.owed {
+		due = append(due, o)
+	}
+	slices.SortFunc(due, func(a, b standing) int { return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.finding, b.finding)) })
+	for _, o := range due {
+		if _, raised := j.findings[o.job][o.finding]; !raised {
+			j.violate(NothingUnsaid, "", o.job, "job %s: %s was not raised, though what it is about was there to be seen from %s on", o.job, o.finding, j.owed[o])
 		}
 	}
 	held := map[types.UID]bool{}

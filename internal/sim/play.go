@@ -168,7 +168,7 @@ func (w *World) putRight() {
 	for k := range w.delay {
 		w.delay[k] = w.baseLag(k)
 	}
-	w.plan.Kueue = false
+	w.plan.Kueue, w.plan.Unkillable = false, 0
 	for _, f := range w.faults {
 		w.lift(f)
 	}
@@ -191,6 +191,14 @@ func (w *World) putRight() {
 		taken[m.hostname] = true
 		w.end(m, d)
 	}
+	// A machine on which something still cannot be killed is rebooted.
+	w.after(5*time.Minute, func() {
+		for _, m := range w.machines {
+			if w.stuck(m) {
+				m.reboot(10 * time.Second)
+			}
+		}
+	})
 	// Nodes whose machines have another name by now.
 	w.after(10*time.Second, func() {
 		for _, n := range w.api.nodes.all() {

@@ -33,3 +33,17 @@ func TestReplayFilesCanBeWritten(t *testing.T) {
 		t.Errorf("%d bytes, %v", b.Len(), err)
 	}
 }
+
+// A mutant is an edit of the source, which changes: one that no longer fits must not pass for one that was caught.
+func TestEveryMutantFitsTheSource(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range Mutants() {
+		if _, err := m.Source("../.."); err != nil {
+			t.Error(err)
+		}
+		if names[m.Name] {
+			t.Errorf("two mutants are named %q", m.Name)
+		}
+		names[m.Name] = true
+	}
+}

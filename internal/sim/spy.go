@@ -56,6 +56,7 @@ func (s *spy) End() {
 // PodSeen notes that orphand knows of the pod.
 func (s *spy) PodSeen(p *facts.Pod, initial bool) {
 	s.w.judge.seen[p.UID] = s.w.judge.life
+	s.w.judge.podSeen(p)
 	s.Process.PodSeen(p, initial)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"math"
 	"sync"
 	"time"
 
@@ -48,12 +49,14 @@ type Config struct {
 	Leads func() bool
 }
 
-// The pace of writes. What a restart must not lose (a new pod, a pod that went without proof, a state) is written soon;
-// what only people read waits. A record that changes again and again is written ever more rarely.
+// The pace of writes. What a restart must not lose is written soon: a new state, a new pod, a pod that went without proof, and
+// a little later a pod that was proven gone, which a restart without that would find gone unseen. What only people read waits.
+// A record that changes again and again is written ever more rarely.
 const (
-	soon   = 200 * time.Millisecond
-	lazily = 30 * time.Second
-	rarest = 30 * time.Second
+	soon    = 200 * time.Millisecond
+	lazily  = 30 * time.Second
+	rarest  = 30 * time.Second
+	slowest = time.Minute
 )
 
 // Ledger keeps the records. It is safe for concurrent use.
@@ -237,17 +240,26 @@ func (e *entry) wait(state settle.State, kept map[uint64]bool, all uint64, now t
 		return 0, true
 	}
 	pause := lazily
-	for digest := range kept {
-		if !e.kept[digest] {
-			pause = min(time.Second<<min(e.writes, 5), rarest)
-			break
-		}
+	if missing(e.kept, kept) {
+		pause = min(2*time.Second*time.Duration(math.Pow(3, float64(min(e.writes, 10)-1))), slowest)
+	}
+	if missing(kept, e.kept) {
+		pause = min(pause, time.Second<<min(e.writes, 5), rarest)
 	}
 	return max(0, pause-now.Sub(e.at)), false
 }
 
-// digests condense a note: what a restart must not lose of each pod, and everything. A pod that became Gone only leaves the
-// list: a restart without that would judge it again, and lose nothing.
+// missing says whether something of one set is not in the other.
+func missing(of, in map[uint64]bool) bool {
+	for digest := range of {
+		if !in[digest] {
+			return true
+		}
+	}
+	return false
+}
+
+// digests condense a note: what a restart must not lose of each pod, and everything.
 func digests(n settle.Note) (kept map[uint64]bool, all uint64) {
 	kept = make(map[uint64]bool, len(n.Pods)+len(n.Proven))
 	h, each := fnv.New64a(), fnv.New64a()
@@ -267,6 +279,9 @@ func digests(n settle.Note) (kept map[uint64]bool, all uint64) {
 		put(each, string(p.History.Pod.UID))
 		if p.Said.Verdict == nodeproof.Unproven {
 			put(each, string(p.Said.Reason))
+			if p.History.Anchored.Known() {
+				put(each, "anchored")
+			}
 		}
 		for j := range p.History.Runs {
 			r := &p.History.Runs[j]
@@ -277,9 +292,6 @@ func digests(n settle.Note) (kept map[uint64]bool, all uint64) {
 			if r.TaintStale {
 				put(each, "stale")
 			}
-		}
-		if p.History.Anchored.Known() {
-			put(each, "anchored")
 		}
 		keep()
 	}

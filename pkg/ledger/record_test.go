@@ -128,11 +128,11 @@ func TestWhatARestartMustNotLoseIsWrittenSoonAndTheRestLater(t *testing.T) {
 	}{
 		"nothing was written yet":            {nil, settle.Deleting, set(1), 1, 0, 0, false},
 		"another state":                      {written, settle.Settled, set(1), 2, 0, 0, false},
-		"nothing new":                        {written, settle.Settling, set(1), 2, time.Hour, 0, true},
+		"nothing new":                        {written, settle.Settling, set(1, 2), 2, time.Hour, 0, true},
 		"a pod went without proof":           {written, settle.Settling, set(1, 9), 9, 0, 2 * time.Second, false},
-		"a pod became gone":                  {written, settle.Settling, set(2), 9, 10 * time.Second, 20 * time.Second, false},
-		"counts changed":                     {written, settle.Settling, set(1), 9, 10 * time.Second, 20 * time.Second, false},
-		"counts changed half a minute ago":   {written, settle.Settling, set(1), 9, 30 * time.Second, 0, false},
+		"a pod became gone":                  {written, settle.Settling, set(2), 9, time.Second, time.Second, false},
+		"counts changed":                     {written, settle.Settling, set(1, 2), 9, 10 * time.Second, 20 * time.Second, false},
+		"counts changed half a minute ago":   {written, settle.Settling, set(1, 2), 9, 30 * time.Second, 0, false},
 		"the tenth change waits as long too": {&entry{state: settle.Settling, at: at, writes: 10}, settle.Settling, set(1, 9), 9, 0, 30 * time.Second, false},
 	}
 	for name, c := range cases {

@@ -147,7 +147,7 @@ func terminating(t *testing.T) *scene {
 	s.want(Alive, Running)
 	s.seePod(s.asked())
 	s.want(Alive, Terminating)
-	s.wait(2)
+	s.wait(4)
 	s.want(Alive, Terminating)
 	return s
 }

@@ -103,7 +103,7 @@ func Defaults() Options {
 // anchorDelay is how long a pod that was asked to terminate on a node that can be heard is left to its kubelet before
 // the node is read to learn which boot it had when the termination was asked for. Most pods are confirmed earlier, and
 // no machine reboots faster.
-const anchorDelay = time.Second
+const anchorDelay = 3 * time.Second
 
 // Judgement is what the rule says of one pod at one moment.
 type Judgement struct {

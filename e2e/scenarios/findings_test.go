@@ -19,7 +19,7 @@ import (
 func TestAForegroundDeletionThatTheWebhookWedgesIsFoundWithItsCure(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	job, pods := s.run(cluster.TrainJobSpec{Name: "wedged", On: []string{s.node("wedged-0").Name}})
+	job, pods := s.run(cluster.TrainJobSpec{Name: "stuck", On: []string{s.node("stuck-0").Name}})
 	runtimes := s.c.Dynamic().Resource(cluster.TrainingRuntimes).Namespace(job.Namespace)
 	runtime, err := runtimes.Get(t.Context(), job.Name, metav1.GetOptions{})
 	s.ok(err)
@@ -28,7 +28,7 @@ func TestAForegroundDeletionThatTheWebhookWedgesIsFoundWithItsCure(t *testing.T)
 	s.says(pods[0], "Gone", "KubeletConfirmed")
 	s.gone(cluster.TrainingRuntimes, job.Namespace, job.Name)
 	found := s.hears(daemon.Found(signals.ForegroundWedged, job.UID))
-	for _, word := range []string{"webhook", "TrainingRuntime wedged", "orphand unwedge"} {
+	for _, word := range []string{"webhook", "TrainingRuntime stuck", "orphand unwedge"} {
 		if !strings.Contains(found.Message, word) {
 			t.Errorf("the finding does not name %q: %s", word, found.Message)
 		}

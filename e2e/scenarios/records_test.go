@@ -171,7 +171,14 @@ func recordsSurviveKills(s *scene) {
 	s.says(pods["forced"].far, "Gone", "NodeRebooted")
 	s.settles(jobs["forced"])
 	for _, name := range []string{"before", "after", "forced"} {
-		s.record(jobs[name], daemon.Settled)
+		s.record(jobs[name], func(o *unstructured.Unstructured) bool {
+			if !daemon.Settled(o) {
+				return false
+			}
+			total, _, _ := unstructured.NestedInt64(o.Object, "status", "pods", "total")
+			gone, _, _ := unstructured.NestedInt64(o.Object, "status", "pods", "gone")
+			return total == 2 && gone == 2 // whoever saw them go
+		})
 	}
 	s.kubectl("wait", "--for=condition=Settled", "--timeout=1m", "orphan", "--all")
 	s.kubectl("get", "orphans", "-o", "wide")

@@ -50,7 +50,9 @@ func TestAPersonFindsExplainsWaitsAndVouches(t *testing.T) {
 	s.ok(s.c.ForceDeletePod(t.Context(), pod))
 	s.says(pod, "Unproven", "RemovedUnconfirmed")
 	says(3, nil, "wait", job.Name, "--uid", string(job.UID), "--timeout", "1s")
-	s.record(job, func(o *unstructured.Unstructured) bool { return o != nil && strings.Contains(fmt.Sprint(o.Object["status"]), "RemovedUnconfirmed") })
+	s.record(job, func(o *unstructured.Unstructured) bool {
+		return o != nil && strings.Contains(fmt.Sprint(o.Object["status"]), "RemovedUnconfirmed")
+	})
 	says(0, []string{"Unproven", "RemovedUnconfirmed"}, "explain", "orphan", daemon.RecordName(job))
 	s.lives(pod)
 

@@ -46,6 +46,20 @@ lint: needs $(STATICCHECK) ## gofmt, go vet, staticcheck
 bench: needs ## benchmarks
 	$(GO) test -run='^$$' -bench=. -benchmem ./...
 
+SEEDS ?= 10000
+
+.PHONY: sim
+sim: needs ## try to make orphand lie in SEEDS histories of a simulated cluster with true processes in it
+	$(GO) run ./internal/sim/cmd/sim -seeds $(SEEDS) -cover
+
+.PHONY: sim-mutants
+sim-mutants: needs ## break the rule in each of its parts, and see the simulator catch it
+	$(GO) run ./internal/sim/cmd/mutants
+
+.PHONY: scale
+scale: needs ## what one deleted job of 2,000 pods costs, on a real control plane with made-up nodes
+	$(GO) run ./e2e/cmd/scale
+
 .PHONY: cases
 cases: needs ## list the reported faults that are replayed, and replay them with the rules' own histories
 	@awk 'FNR==1 {sub(/^# /,""); n=split(FILENAME, path, "/"); printf "%-52s %s\n", path[n], $$0}' testdata/cases/*.yaml

@@ -17,7 +17,7 @@ demo: needs ## a real control plane, accidents, and what orphand says; KEEP=1 le
 	KEEP=$(KEEP) $(GO) run ./e2e/cmd/demo
 
 .PHONY: test
-test: lint needs testbed $(TALLY) ## lint, unit tests with the race detector, end-to-end scenarios; the last line counts them
+test: lint needs testbed $(TALLY) sim ## lint, unit tests with the race detector, end-to-end scenarios; the last line counts them
 	@$(TALLY) $(UNIT) , $(E2E)
 
 .PHONY: unit

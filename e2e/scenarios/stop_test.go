@@ -31,15 +31,6 @@ type stopped struct {
 	errors   string
 }
 
-func (s stopped) status(reference string) string {
-	for _, it := range s.Items {
-		if it.Reference == reference {
-			return it.Status
-		}
-	}
-	return ""
-}
-
 // command runs orphand as a person would.
 func (s *scene) command(kubeconfig string, args ...string) (stdout, stderr string, code int) {
 	s.t.Helper()

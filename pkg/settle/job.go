@@ -40,7 +40,7 @@ func (s State) Sentence(job string) string {
 	case Unproven:
 		return "TrainJob " + job + " is gone, and nobody can tell whether processes of it still run: do not run it again."
 	case Settling:
-		return "TrainJob " + job + " is gone, and something of it still runs or could start: do not run it again yet."
+		return "TrainJob " + job + " is gone, and something of it may still run or start: do not run it again yet."
 	case Settled:
 		return "Job " + job + " is settled: none of its processes runs or can start, so it is safe to run it again."
 	case Cleared:

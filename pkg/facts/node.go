@@ -62,6 +62,9 @@ type Node struct {
 	// write); TaintedBy the field manager that set it, as far as that is known.
 	TaintedAt Instant
 	TaintedBy string
+	// TaintRewritten says that kube-controller-manager wrote the list of taints last, as it does when an outage begins and ends:
+	// of when this one was set, the object tells nothing.
+	TaintRewritten bool
 	// Deleting says that the Node was asked to go but a finalizer holds it.
 	Deleting bool
 }
@@ -115,6 +118,7 @@ func FromNode(node *corev1.Node) *Node {
 		}
 	}
 	if n.OutOfService {
+		exact := n.TaintedAt.Known()
 		for i := range node.ManagedFields {
 			e := &node.ManagedFields[i]
 			if e.FieldsV1 == nil || !bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:taints"`)) {
@@ -123,7 +127,7 @@ func FromNode(node *corev1.Node) *Node {
 			// The taints are one atomic list: its owner is whoever wrote it last. The entry's time is the last write of
 			// that manager, so it is an upper bound of when the taint was set.
 			// kube-controller-manager v1.37.2 sets other taints, never this one: where it wrote last, who set this is lost.
-			n.TaintedBy = ""
+			n.TaintedBy, n.TaintRewritten = "", e.Manager == "kube-controller-manager" && !exact
 			if e.Manager != "kube-controller-manager" {
 				n.TaintedBy = e.Manager
 			}

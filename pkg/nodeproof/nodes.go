@@ -93,10 +93,11 @@ func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
 		n.current[node.Name] = in
 		n.remember(in)
 		// A taint that stands at first sight is of this outage unless the object tells otherwise: the outage began with
-		// the last transition of Ready, and a taint set before it vouches for an earlier one.
+		// the last transition of Ready, and a taint set before it vouches for an earlier one. One of which the object cannot tell
+		// because kube-controller-manager rewrote the list may be as old.
 		if node.OutOfService {
 			in.TaintSeen = now
-			in.TaintStale = node.Ready == facts.ReadyTrue ||
+			in.TaintStale = node.Ready == facts.ReadyTrue || node.TaintRewritten ||
 				node.TaintedAt.Known() && node.ReadySince.Known() && node.TaintedAt < node.ReadySince
 		}
 		if node.Ready == facts.ReadyTrue {

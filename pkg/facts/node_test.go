@@ -12,7 +12,7 @@ func taintedNode(lastWriter string) *corev1.Node {
 	n.Spec.Taints = []corev1.Taint{{Key: TaintUnreachable}, {Key: TaintOutOfService}}
 	n.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager:  lastWriter,
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:taints":{}}}`)},
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:taints":{}}}`),
 	}}
 	return n
 }

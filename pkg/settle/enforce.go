@@ -62,7 +62,7 @@ func (e *Engine) leftovers(key facts.JobKey) (facts.Leftovers, bool) {
 		return e.unownedCopy(key)
 	}
 	j := e.jobs[key]
-	if j == nil || j.present || !j.sure || e.now() < j.collectedBy(e.c.Options) || j.trainJob != nil && j.trainJob.ManagedBy != "" {
+	if j == nil || j.present || !j.sure || e.now() < j.collectedBy(e.c.Options) || j.elsewhere() {
 		return facts.Leftovers{}, false
 	}
 	left := facts.Leftovers{Job: key, Objects: append(j.sortedObjects(), j.extra...), Whole: j.looked, Elsewhere: e.elsewhere(key)}

@@ -215,7 +215,7 @@ func (j *job) left() int {
 // decide gives the state of a job at now. held says that a job of the same name, whose TrainJob nobody can name any more,
 // is not over.
 func (j *job) decide(o Options, held bool, now facts.Instant) State {
-	if t := j.trainJob; t != nil && t.ManagedBy != "" {
+	if j.elsewhere() {
 		return Elsewhere
 	}
 	if j.present {
@@ -236,6 +236,12 @@ func (j *job) decide(o Options, held bool, now facts.Instant) State {
 		return Settled
 	}
 	return Cleared
+}
+
+// elsewhere says whether the job runs in another cluster, by its TrainJob, or by a record where the TrainJob went while nobody
+// watched: managedBy cannot be changed.
+func (j *job) elsewhere() bool {
+	return j.past.State == Elsewhere || j.trainJob != nil && j.trainJob.ManagedBy != ""
 }
 
 // quietEnds is when the job may be called settled at the earliest.

@@ -15,7 +15,6 @@ type controller struct {
 	// stalled is until when it does nothing.
 	stalled time.Duration
 	waiting bool
-	again   bool
 }
 
 func (w *World) controller(name string, from, to time.Duration, look func()) *controller {

@@ -19,7 +19,6 @@ type frame struct {
 	at      time.Duration
 	object  stage.Object
 	removed bool
-	created bool
 	watch   time.Duration
 	daemon  string
 	fault   *stage.Fault

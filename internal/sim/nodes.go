@@ -110,7 +110,7 @@ func (l *lifecycle) taint(n *corev1.Node, key string, execute bool) {
 func setTaints(n *corev1.Node, taints []corev1.Taint, by string, now metav1.Time) {
 	n.Spec.Taints = taints
 	n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: by, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &now,
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:taints":{}}}`)}}}
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:taints":{}}}`)}}
 }
 
 func tainted(n *corev1.Node, key string) bool {

@@ -185,7 +185,7 @@ const (
 func setOwners(p *corev1.Pod, phase, state string, now metav1.Time) {
 	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &now,
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}, Subresource: "status"}
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields), Subresource: "status"}
 	}
 	if phase == state {
 		p.ManagedFields = []metav1.ManagedFieldsEntry{entry(phase, ownsBoth)}
@@ -199,7 +199,7 @@ func setOwners(p *corev1.Pod, phase, state string, now metav1.Time) {
 
 func phaseOwner(p *corev1.Pod) string {
 	for i := range p.ManagedFields {
-		if f := string(p.ManagedFields[i].FieldsV1.Raw); f == ownsPhase || f == ownsBoth {
+		if f := p.ManagedFields[i].FieldsV1.GetRawString(); f == ownsPhase || f == ownsBoth {
 			return p.ManagedFields[i].Manager
 		}
 	}
@@ -208,7 +208,7 @@ func phaseOwner(p *corev1.Pod) string {
 
 func stateOwner(p *corev1.Pod) string {
 	for i := range p.ManagedFields {
-		if f := string(p.ManagedFields[i].FieldsV1.Raw); f == ownsState || f == ownsBoth {
+		if f := p.ManagedFields[i].FieldsV1.GetRawString(); f == ownsState || f == ownsBoth {
 			return p.ManagedFields[i].Manager
 		}
 	}

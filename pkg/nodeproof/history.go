@@ -197,6 +197,16 @@ func (h *History) given() facts.Instant {
 	return at
 }
 
+// Recount begins the absence of Nodes anew, at the moment from which they can be read: what was not seen while nobody could
+// look was not absent.
+func (h *History) Recount(now facts.Instant) {
+	for i := range h.Runs {
+		if h.Runs[i].Absent.Known() {
+			h.Runs[i].Absent = now
+		}
+	}
+}
+
 // startedBefore says whether the pod was on a node of this name before this Node object existed.
 func (h *History) startedBefore(node *facts.Node) bool {
 	at := h.given()

@@ -189,6 +189,9 @@ func (e *Engine) SetNodesReadable(readable bool) {
 	e.weather()
 	now := e.now()
 	for _, p := range sorted(e.pods) {
+		if readable {
+			p.h.Recount(now)
+		}
 		e.follow(p, now)
 		e.touch(p, now)
 	}

@@ -428,7 +428,10 @@ func (h *History) settleLate(l Live, now facts.Instant) {
 			case c != nil && c.State == facts.Waiting:
 				h.Runs[i].Late, h.LateSeen = append(h.Runs[i].Late, id), seen // until its state says when it was started
 			case c == nil || c.Started.Known() && c.Started < l.Node.Created:
-				r.IDs = append(r.IDs, id)
+				// Of several machines that had the name before that Node existed, nobody can say whose it is.
+				if len(h.Runs) == 1 || h.Runs[0].Before {
+					r.IDs = append(r.IDs, id)
+				}
 			default:
 				theirs = append(theirs, id)
 			}

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,8 +63,8 @@ type Node struct {
 	// write); TaintedBy the field manager that set it, as far as that is known.
 	TaintedAt Instant
 	TaintedBy string
-	// TaintRewritten says that kube-controller-manager wrote the list of taints last, as it does when an outage begins and ends:
-	// of when this one was set, the object tells nothing.
+	// TaintRewritten says that the node lifecycle controller wrote the list of taints last, as it does when an outage begins
+	// and ends: of when this one was set, the object tells nothing.
 	TaintRewritten bool
 	// Deleting says that the Node was asked to go but a finalizer holds it.
 	Deleting bool
@@ -118,23 +119,51 @@ func FromNode(node *corev1.Node) *Node {
 		}
 	}
 	if n.OutOfService {
-		exact := n.TaintedAt.Known()
-		for i := range node.ManagedFields {
-			e := &node.ManagedFields[i]
-			if e.FieldsV1 == nil || !bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:taints"`)) {
-				continue
-			}
-			// The taints are one atomic list: its owner is whoever wrote it last. The entry's time is the last write of
-			// that manager, so it is an upper bound of when the taint was set.
-			// kube-controller-manager v1.37.2 sets other taints, never this one: where it wrote last, who set this is lost.
-			n.TaintedBy, n.TaintRewritten = "", e.Manager == "kube-controller-manager" && !exact
-			if e.Manager != "kube-controller-manager" {
-				n.TaintedBy = e.Manager
-			}
-			if !n.TaintedAt.Known() {
-				n.TaintedAt = atMeta(e.Time)
-			}
-		}
+		n.readTaintWriter(node)
 	}
 	return n
+}
+
+// readTaintWriter reads who set the out-of-service taint, and when. A node's taints are one atomic list, whose owner is
+// whoever wrote it last, and whose time is that of the owner's last write: an upper bound of when the taint was set.
+//
+// The node lifecycle controller writes the list too, and never this taint (v1.37.2). Where it wrote last, all is lost. It is
+// known by its name; where kubelet and controllers are one program with one name, by the time of the taints that it adds.
+func (n *Node) readTaintWriter(node *corev1.Node) {
+	var lifecycle Instant
+	for i := range node.Spec.Taints {
+		if t := &node.Spec.Taints[i]; t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady {
+			lifecycle = max(lifecycle, atMeta(t.TimeAdded))
+		}
+	}
+	for i := range node.ManagedFields {
+		e := &node.ManagedFields[i]
+		if e.FieldsV1 == nil || !bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:taints"`)) {
+			continue
+		}
+		at := atMeta(e.Time)
+		n.TaintRewritten = e.Manager == "kube-controller-manager" ||
+			lifecycle.Known() && at <= lifecycle.Add(time.Second) && writesStatus(node, e.Manager)
+		n.TaintedBy = ""
+		if n.TaintRewritten {
+			continue
+		}
+		n.TaintedBy = e.Manager
+		if !n.TaintedAt.Known() {
+			n.TaintedAt = at
+		}
+	}
+	if n.TaintedAt.Known() {
+		n.TaintRewritten = false
+	}
+}
+
+// writesStatus says whether a manager has written the node's status: a kubelet, or a program that is one among others.
+func writesStatus(node *corev1.Node, manager string) bool {
+	for i := range node.ManagedFields {
+		if e := &node.ManagedFields[i]; e.Manager == manager && e.Subresource == "status" {
+			return true
+		}
+	}
+	return false
 }

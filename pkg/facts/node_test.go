@@ -26,3 +26,32 @@ func TestWhoeverSetAnOtherTaintLastIsNotTakenForThePersonWhoSetThisOne(t *testin
 		t.Errorf("set by %q, want nobody known", got)
 	}
 }
+
+func TestNobodyCanTellWhenATaintWasSetThatTheNodeLifecycleControllerWroteOver(t *testing.T) {
+	added := metav1.Unix(1000, 0)
+	for _, c := range []struct {
+		name, by string
+		at       int64
+		status   []string
+		rewritten bool
+	}{
+		{"a person, after the controller", "kubectl-taint", 1100, []string{"kubelet", "kube-controller-manager"}, false},
+		{"a person, just before the controller that wrote no more", "kubectl-taint", 990, []string{"kubelet"}, false},
+		{"the controller", "kube-controller-manager", 1000, []string{"kubelet"}, true},
+		{"a program that is kubelet and controllers", "k3s", 1000, []string{"k3s"}, true},
+		{"such a program, long after the controllers' own taints", "k3s", 1100, []string{"k3s"}, false},
+	} {
+		n := taintedNode(c.by)
+		n.Spec.Taints[0].TimeAdded = &added
+		at := metav1.Unix(c.at, 0)
+		n.ManagedFields[0].Time = &at
+		for _, m := range c.status {
+			n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{Manager: m, Subresource: "status", Time: &at,
+				FieldsV1: metav1.NewFieldsV1(`{"f:status":{}}`)})
+		}
+		got := FromNode(n)
+		if got.TaintRewritten != c.rewritten || got.TaintedAt.Known() == c.rewritten {
+			t.Errorf("%s: rewritten %v, set at %v", c.name, got.TaintRewritten, got.TaintedAt)
+		}
+	}
+}

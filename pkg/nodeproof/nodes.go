@@ -92,13 +92,8 @@ func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
 		n.byUID[node.UID] = in
 		n.current[node.Name] = in
 		n.remember(in)
-		// A taint that stands at first sight is of this outage unless the object tells otherwise: the outage began with
-		// the last transition of Ready, and a taint set before it vouches for an earlier one. One of which the object cannot tell
-		// because kube-controller-manager rewrote the list may be as old.
 		if node.OutOfService {
-			in.TaintSeen = now
-			in.TaintStale = node.Ready == facts.ReadyTrue || node.TaintRewritten ||
-				node.TaintedAt.Known() && node.ReadySince.Known() && node.TaintedAt < node.ReadySince
+			in.TaintSeen, in.TaintStale = now, stale(node)
 		}
 		if node.Ready == facts.ReadyTrue {
 			in.ReadySince = now
@@ -130,9 +125,10 @@ func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
 	case !node.OutOfService:
 		in.TaintSeen, in.TaintStale = 0, false
 	case !old.OutOfService:
-		in.TaintSeen, in.TaintStale = now, node.Ready == facts.ReadyTrue
-	case node.Ready == facts.ReadyTrue:
-		in.TaintStale = true // the node came back with it: it vouches for the outage that is over
+		in.TaintSeen, in.TaintStale = now, stale(node)
+	case node.Ready == facts.ReadyTrue, old.Boot != node.Boot, old.Ready == node.Ready && node.ReadySince > old.ReadySince:
+		// The node came back with it, whether or not the watch has shown that: it vouches for the outage that is over.
+		in.TaintStale = true
 	}
 	switch {
 	case node.Ready != facts.ReadyTrue:
@@ -142,6 +138,13 @@ func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
 	}
 	return changed || old.Ready != node.Ready || old.Unreachable != node.Unreachable ||
 		old.OutOfService != node.OutOfService || old.Deleting != node.Deleting
+}
+
+// stale says whether an out-of-service taint that is seen for the first time may have been set before this outage, which began
+// with the last transition of Ready.
+func stale(node *facts.Node) bool {
+	return node.Ready == facts.ReadyTrue || node.TaintRewritten ||
+		node.TaintedAt.Known() && node.ReadySince.Known() && node.TaintedAt < node.ReadySince
 }
 
 // List records a state of a Node from the list at the start, at now. How old its boot is, nobody can tell: it may be a Node

@@ -292,6 +292,9 @@ func digests(n settle.Note) (kept map[uint64]bool, all uint64) {
 			if r.TaintStale {
 				put(each, "stale")
 			}
+			if r.TakenOver {
+				put(each, "taken")
+			}
 		}
 		keep()
 	}

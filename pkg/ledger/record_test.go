@@ -49,6 +49,7 @@ func TestARecordIsReadBackAsItWasNoted(t *testing.T) {
 	n.Pods[1].History.Runs = append(n.Pods[1].History.Runs, nodeproof.Run{Node: "gpu-0001", Before: true, Absent: start,
 		Proof: &nodeproof.Evidence{Reason: nodeproof.NodeDeleted, Source: facts.Ref{Kind: "Node", Name: "gpu-0001", UID: "N"}, At: start, By: "ada", Note: "n", Weak: true}})
 	n.Pods[3].History.Runs[0].TaintStale = true
+	n.Pods[4].History.Runs[0].TakenOver = true
 	n.Pods[2].History.Pod.Node = ""
 	n.Pods[2].History.Runs = nil
 	o, err := Record(n, nil, start)

@@ -228,6 +228,70 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.seeNode(s.node("n1", "N1", "m2", "b2"))
 			s.want(Unproven, RemovedUnconfirmed)
 		},
+		"a taint that stands at first sight, and that others wrote over, may be of an earlier outage": func(t *testing.T) {
+			for obscured, want := range map[bool]Pair{true: {Unproven, NodeUnreachable}, false: {Gone, OutOfService}} {
+				s := newScene(t)
+				s.seeNode(s.node("n1", "N1", "m1", "b1", silent, tainted, func(n *facts.Node) { n.TaintRewritten = obscured }))
+				s.seePod(running(7))
+				s.seePod(s.asked())
+				s.want(want.Verdict, want.Reason)
+			}
+		},
+		"a taint outlives an outage whose end the watch did not show": func(t *testing.T) {
+			for what, change := range map[string]func(*facts.Node){
+				"another boot":   func(n *facts.Node) { n.Boot = "b2" },
+				"another outage": func(n *facts.Node) { n.ReadySince = 990 * second },
+			} {
+				s := newScene(t)
+				began := func(n *facts.Node) { n.ReadySince = 800 * second }
+				s.seeNode(s.node("n1", "N1", "m1", "b1", silent, tainted, began))
+				s.seeNode(s.node("n1", "N1", "m1", "b1", silent, tainted, began, change))
+				s.seePod(running(7))
+				s.seePod(s.asked())
+				if j := s.judge(); j.Verdict == Gone {
+					t.Errorf("%s: got %s/%s", what, j.Verdict, j.Reason)
+				}
+			}
+		},
+		"what becomes of a Node that another machine took over says nothing of the first, after a restart either": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			s.seePod(s.asked())
+			s.want(Alive, Terminating)
+			s.seeNode(s.node("n1", "N1", "m2", "b2"))
+			s.nodes = NewNodes()
+			s.h.Resume(s.tick(), s.nodes)
+			s.vanish(Deleted)
+			delete(s.live, "n1")
+			s.wait(200)
+			s.want(Unproven, RemovedUnconfirmed)
+		},
+		"containers that tell no machine are those of the one that has the Node after they were seen to have ended": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(0))
+			s.seePod(s.asked())
+			s.want(Alive, Terminating)
+			s.holdNode(s.node("n1", "N1", "m2", "b2")) // the watch is late to show it
+			s.seePod(ended)
+			s.want(Unproven, NodeReplaced)
+		},
+		"a Node that went after its kubelet had spoken does not tell which of two machines spoke": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(0))
+			s.seeNode(s.node("n1", "N1", "m2", "b2"))
+			s.seePod(s.asked())
+			s.seePod(ended)
+			s.vanish(Deleted)
+			s.endNode("n1")
+			s.wait(20)
+			s.want(Unproven, RemovedUnconfirmed)
+			if proof := s.h.Runs[1].Proof; proof != nil {
+				t.Errorf("m2 is accounted for by %s", proof.Reason)
+			}
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

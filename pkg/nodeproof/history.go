@@ -36,6 +36,8 @@ type Run struct {
 	// IDs are the containers of the pod that were reported while this was its machine. Late are those reported since
 	// the last time the machine was known for certain: they may be another machine's that took over the name.
 	IDs, Late []uint64
+	// TakenOver says that another machine took over the Node: what becomes of it says nothing of this machine.
+	TakenOver bool
 	// Seen is when the machine was first known to be one of the pod's.
 	Seen facts.Instant
 	// TaintStale says, in a record, that the Node had an out-of-service taint that was set before its outage.
@@ -223,7 +225,11 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 		return
 	}
 	for i := range h.Runs {
-		h.Runs[i].follow(nodes)
+		r := &h.Runs[i]
+		r.follow(nodes)
+		if own := nodes.Instance(r.NodeUID); own != nil {
+			r.TakenOver = own.Node.MachineID() != r.Machine
+		}
 	}
 	in := nodes.Current(h.Pod.Node)
 	if in != nil {

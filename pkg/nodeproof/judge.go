@@ -176,15 +176,7 @@ func (j *judgement) shows(i int, at facts.Instant) bool {
 	case l.Node != nil && l.Node.UID == r.NodeUID:
 		return l.Node.MachineID() == r.Machine
 	}
-	if in := j.nodes.Instance(r.NodeUID); in != nil {
-		return in.Node.MachineID() == r.Machine
-	}
-	for k := i + 1; k < len(j.h.Runs); k++ {
-		if j.h.Runs[k].NodeUID == r.NodeUID {
-			return false
-		}
-	}
-	return true
+	return !r.TakenOver
 }
 
 func nodeRef(r *Run) facts.Ref { return facts.Ref{Kind: facts.KindNode, Name: r.Node, UID: r.NodeUID} }
@@ -226,9 +218,10 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 		case n == nil:
 			// The Node went after its kubelet had spoken, or was never seen: only the one that ran the pod could tell how
 			// its containers ended.
-			return e, r.NodeUID == "" || h.gone(j.nodes, r) > h.ConfirmSeen
+			return e, len(h.Runs) == 1 && (r.NodeUID == "" || h.gone(j.nodes, r) > h.ConfirmSeen)
 		default:
-			return e, n.MachineID() == r.Machine
+			l, ok := j.read(p.Node, h.ConfirmSeen)
+			return e, ok && l.Node != nil && l.Node.MachineID() == r.Machine
 		}
 	}
 	if n == nil {
@@ -363,6 +356,9 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 	e := Evidence{Reason: NodeDeleted, Source: nodeRef(r)}
 	var since, heard facts.Instant
 	ready := true // a Node that was never seen may have been
+	if r.TakenOver {
+		return e, false
+	}
 	if in := j.nodes.Instance(r.NodeUID); in != nil {
 		if !in.Deleted.Known() || in.Node.MachineID() != r.Machine {
 			return e, false

@@ -61,8 +61,8 @@ type judge struct {
 	life     int
 	// owed are the findings that a job must have raised by the end, and since when the contradiction has been visible.
 	owed map[standing]time.Duration
-	// shown are the machines that orphand was shown, and in which life of it last; promised the pods that its records named
-	// when it was stopped last.
+	// shown are the machines that orphand was shown, and in which life of it last; nodes the Nodes in this one; promised the
+	// pods that its records named when it was stopped last.
 	shown    map[facts.Machine]int
 	nodes    map[types.UID]*facts.Node
 	promised map[types.UID]bool

@@ -126,6 +126,7 @@ func (k *kubelet) describe(n *corev1.Node) bool {
 	if changed {
 		k.posted = k.m.w.at()
 		n.Status.Conditions[0].LastHeartbeatTime = k.m.now()
+		ownStatus(n, k.m.w.plan.KubeletName, k.m.w.api.now())
 	}
 	return changed
 }

@@ -52,7 +52,7 @@ func Mutants() []Mutant {
 			"	if !n.Heard() {\n		j.set(Unproven, NodeUnreachable)", "	if !n.Heard() {\n		if h.Asked.Known() && j.due(h.Asked.After(5*time.Minute)) {\n			j.gone(Evidence{Reason: NodeDeleted, Source: p().Ref(), At: j.now})\n			return\n		}\n		j.set(Unproven, NodeUnreachable)").
 			and("func (j *judgement) doubt() {\n	h := j.h", "func (j *judgement) doubt() {\n	h := j.h\n	p := func() *facts.Pod { return h.Pod }"),
 		judge("what was proven may be unproven when the taint or the Node is gone",
-			"if e, ok := j.Proof(); ok && h.Proof == nil {", "if e, ok := j.Proof(); ok && false {").
+			"	if h.Proof != nil {\n		j.Verdict", "	if false {\n		j.Verdict").
 			and("if r.Proof == nil && e.Machine == r.Machine && e.Boot == r.Boot {", "if false {"),
 		judge("one machine accounted for is enough",
 			"if len(h.Runs) > 0 && unaccounted == 0 {", "if len(h.Runs) > 0 && unaccounted < len(h.Runs) {"),
@@ -72,6 +72,8 @@ func Mutants() []Mutant {
 		confirm("one container of a machine speaks for all", "return yes && (i == len(h.Runs)-1 || !theirs), known", "return yes, known"),
 		judge("weak evidence counts at once", "from = max(h.WeakSeen, in.ReadySince).After(j.o.WeakEvidenceDelay)", "from = max(h.WeakSeen, in.ReadySince)"),
 		judge("whoever has the node's name speaks for the pod", "if yes, known := h.confirmedBy(i); known {\n			return e, yes && j.spoke(i)\n		}", "return e, true"),
+		judge("containers without IDs are the machine's that the watch shows",
+			"l, ok := j.read(p.Node, h.ConfirmSeen)\n			return e, ok && l.Node != nil && l.Node.MachineID() == r.Machine", "return e, n.MachineID() == r.Machine"),
 		judge("a kubelet's word does not age when another machine had the name",
 			"in.HeldSince > h.ConfirmSeen && r.Seen <= h.ConfirmSeen", "false"),
 		judge("whoever ended the containers wrote the phase", "return e, yes && j.spoke(i)", "return e, yes"),
@@ -88,8 +90,8 @@ func Mutants() []Mutant {
 		Mutant{"a live read says what was when it was answered", "pkg/settle/sync.go", []Edit{{"e.nodes.SeeLive(name, n, wanted)", "e.nodes.SeeLive(name, n, now)"}}},
 
 		// The taint.
-		nodes("a taint is of this outage, whenever it was set", "in.TaintStale = true // the node came back with it: it vouches for the outage that is over", "").
-			and("in.TaintSeen, in.TaintStale = now, node.Ready == facts.ReadyTrue", "in.TaintSeen, in.TaintStale = now, false"),
+		nodes("a taint is of this outage, though the node was back meanwhile", "		in.TaintStale = true\n", ""),
+		nodes("a taint is of this outage, though nobody can tell when it was set", "node.Ready == facts.ReadyTrue || node.TaintRewritten ||\n", "node.Ready == facts.ReadyTrue ||\n"),
 		judge("a taint on a Ready node is proof", "in.TaintStale || in.Node.Ready == facts.ReadyTrue || !r.on(in.Node)", "!r.on(in.Node)").
 			and("l.Node.OutOfService && l.Node.Ready != facts.ReadyTrue && r.on(l.Node)", "l.Node.OutOfService && r.on(l.Node)"),
 		judge("a taint is as young as the pod", "return start > seen || n.TaintedAt.Known() && n.TaintedAt < start", "return false"),
@@ -103,7 +105,8 @@ func Mutants() []Mutant {
 		judge("the watch of Nodes misses nothing", "	l, ok := j.read(r.Node, from)\n	if !ok {\n		return e, false\n	}\n	if l.Node == nil {\n		return e, true\n	}\n	return e, r.NodeUID", "	l := Live{}\n	if l.Node == nil {\n		return e, true\n	}\n	return e, r.NodeUID"),
 		judge("a machine is looked for under its own Node only", "if in.Node.UID != r.NodeUID && r.same(in.Node) {\n			return in", "if false {\n			return in").
 			and("	return e, r.NodeUID != \"\" && l.Node.UID != r.NodeUID && !r.same(l.Node)", "	return e, r.NodeUID != \"\" && l.Node.UID != r.NodeUID"),
-		judge("the last machine of a Node is every machine that it had", "if !in.Deleted.Known() || in.Node.MachineID() != r.Machine {", "if !in.Deleted.Known() {"),
+		judge("the last machine of a Node is every machine that it had", "if !in.Deleted.Known() || in.Node.MachineID() != r.Machine {", "if !in.Deleted.Known() {").
+			and("	if r.TakenOver {\n		return e, false\n	}\n", ""),
 
 		// A person's word.
 		judge("a person's word is for ever", "return a, ok && j.h.Asked.Known() && a.At >= j.h.Asked", "return a, ok && j.h.Asked.Known()"),

@@ -102,15 +102,23 @@ func (l *lifecycle) taint(n *corev1.Node, key string, execute bool) {
 		}
 	}
 	if changed {
-		l.w.api.editNode(n.Name, func(n *corev1.Node) { setTaints(n, keep, manager, now) })
+		l.w.api.editNode(n.Name, func(n *corev1.Node) { setTaints(n, keep, l.w.plan.ManagerName, now) })
 	}
 }
 
 // setTaints writes a node's taints: one atomic list, owned by whoever wrote it last.
 func setTaints(n *corev1.Node, taints []corev1.Taint, by string, now metav1.Time) {
 	n.Spec.Taints = taints
-	n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: by, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &now,
-		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:taints":{}}}`)}}
+	n.ManagedFields = slices.DeleteFunc(n.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "" })
+	n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{Manager: by, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &now,
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:taints":{}}}`)})
+}
+
+// ownStatus notes who wrote a node's status last.
+func ownStatus(n *corev1.Node, by string, now metav1.Time) {
+	n.ManagedFields = slices.DeleteFunc(n.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == by && e.Subresource == "status" })
+	n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{Manager: by, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &now,
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{}}}`), Subresource: "status"})
 }
 
 func tainted(n *corev1.Node, key string) bool {

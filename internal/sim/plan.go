@@ -192,6 +192,9 @@ func NewPlan(seed uint64) Plan {
 		p.Actions = append(p.Actions, Action{At: d.between(2*time.Second, 40*time.Second), Do: CreateJob, Job: i})
 	}
 	p.troubles(d)
+	if d.chance(0.3) {
+		p.coincidence(d)
+	}
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 	p.End = p.Actions[len(p.Actions)-1].At + d.between(5*time.Second, time.Minute)
 	return p
@@ -296,6 +299,50 @@ func plots() [][]Verb {
 		{Freeze, Taint, Thaw},
 		{PowerOff, Taint, Untaint, PowerOn},
 		{StopKubelet, StartKubelet, Cut, DeleteNode},
+	}
+}
+
+// coincidence plans what is only dangerous when it happens within seconds: to a job that was just made, or is about to go,
+// while a watch is broken or behind.
+func (p *Plan) coincidence(d *dice) {
+	job := d.upTo(len(p.Jobs))
+	made := p.Actions[job].At
+	near := func(at time.Duration, do Verb, kind string, last time.Duration) {
+		p.Actions = append(p.Actions, Action{At: max(at, time.Second), Do: do, Job: job, Scene: 9, Pod: d.upTo(4), Kind: kind, For: last, Flag: true, Policy: metav1.DeletePropagationBackground})
+	}
+	soon := func() time.Duration { return d.between(200*time.Millisecond, 12*time.Second) }
+	gap := d.between(15*time.Second, time.Minute)
+	switch d.upTo(7) {
+	case 0: // a pod is seen unbound, then bound, started and removed in a gap
+		near(made+d.between(700*time.Millisecond, 3*time.Second), CutWatch, facts.KindPod, gap)
+		near(made+4*time.Second+soon(), Cut, "", 0)
+		near(made+6*time.Second+soon(), ForceDelete, "", 0)
+	case 1: // children are seen, their TrainJob is not
+		near(made-soon(), SlowWatch, facts.KindTrainJob, 2*gap)
+		near(made+2*soon(), DeleteJobSet, "", 0)
+		near(made+2*soon(), StallTrainer, "", gap)
+	case 2: // a pod is made to look unselected before it is bound
+		near(made+d.between(300*time.Millisecond, 2*time.Second), Unlabel, "", 0)
+		near(made+soon(), StallJobs, "", gap)
+	case 3: // a Node goes and comes back in a gap of its watch
+		near(made+20*time.Second+soon(), Rejoin, "", soon())
+		near(made+20*time.Second+soon(), CutWatch, facts.KindNode, gap)
+		near(made+22*time.Second+soon(), DeleteJob, "", 0)
+	case 4: // a job is deleted and made again in a gap
+		near(made+10*time.Second, CutWatch, facts.KindTrainJob, gap)
+		near(made+11*time.Second, DeleteJob, "", 0)
+		near(made+12*time.Second+soon(), CreateJob, "", 0)
+	case 5: // a taint is forgotten, and orphand begins to look in the next outage
+		near(made+15*time.Second, PowerOff, "", 0)
+		near(made+30*time.Second+p.NodeGrace, Taint, "", 0)
+		near(made+45*time.Second+p.NodeGrace, PowerOn, "", 0)
+		near(made+100*time.Second+p.NodeGrace+soon(), Cut, "", 0)
+		near(made+105*time.Second+2*p.NodeGrace+soon(), pick(d, RestartDaemon, DeleteJob, DeletePod), "", 0)
+		near(made+120*time.Second+2*p.NodeGrace+soon(), pick(d, RestartDaemon, DeleteJob, DeletePod), "", 0)
+	case 6: // a machine boots, starts the pod again, and the watch of Nodes is behind when the pod is asked to terminate
+		near(made+20*time.Second, SlowWatch, facts.KindNode, 2*gap)
+		near(made+21*time.Second+soon(), Reboot, "", 0)
+		near(made+40*time.Second+soon(), DeleteJob, "", 0)
 	}
 }
 

@@ -150,6 +150,7 @@ func (j *judge) reborn() {
 	j.life++
 	j.verdicts = map[types.UID]nodeproof.Pair{}
 	j.states = map[types.UID]settle.State{}
+	j.nodes = map[types.UID]*facts.Node{}
 }
 
 // engine is orphand's engine; nil while it does not run.

@@ -214,18 +214,13 @@ func (f *follower) resume() {
 	f.mu.Lock()
 	f.resumed = true
 	kept := f.states[v1alpha1.KindOrphan] == informers.Watching
+	f.ledger.Enable(kept)
 	f.mu.Unlock()
-	f.keep(kept)
+	if kept {
+		f.engine.KeepAll()
+	}
 	if resumed > 0 {
 		f.sink.Emit(signals.Event{Code: signals.RecordsResumed, Attrs: []signals.Attr{{Key: "records", Value: resumed}}})
-	}
-}
-
-// keep turns the records on or off. On, every job that needs one gets one.
-func (f *follower) keep(on bool) {
-	f.ledger.Enable(on)
-	if on {
-		f.engine.KeepAll()
 	}
 }
 
@@ -257,10 +252,14 @@ func (f *follower) changed(s informers.Status) {
 	}
 	f.states[s.Kind] = s.State
 	f.recorder.KindState(s.Kind, string(s.State))
-	f.sink.Emit(kindEvent(from, s))
 	if s.Kind == v1alpha1.KindOrphan && f.resumed {
-		go f.keep(s.State == informers.Watching) // the engine may be asked only without the lock
+		// Under the lock, so that of two changes the later one is what stays.
+		f.ledger.Enable(s.State == informers.Watching)
+		if s.State == informers.Watching {
+			go f.engine.KeepAll() // the engine may be asked only without the lock
+		}
 	}
+	f.sink.Emit(kindEvent(from, s))
 	if s.Kind != facts.KindNode {
 		return
 	}

@@ -433,6 +433,13 @@ func (j *job) uncollected() string {
 			names = append(names, p.h.Pod.Ref().String())
 		}
 	}
+	if j.looked {
+		for _, o := range j.extra {
+			if o.UID != "" && !o.Terminating() {
+				names = append(names, o.Ref().String())
+			}
+		}
+	}
 	if len(names) == 0 {
 		return ""
 	}

@@ -343,6 +343,9 @@ func (e *Engine) readRemains(j *job) read {
 			j.extra, j.looked = found, true
 			// What is left goes by the garbage collector within seconds, or stays for long.
 			j.lookAt = now.After(min(time.Second<<min(j.looks, 9), lookRarest))
+			if by := j.collectedBy(e.c.Options); now < by {
+				j.lookAt = min(j.lookAt, by) // the collector is blamed by what is there when its time is over
+			}
 			j.looks++
 		}, err
 	}}

@@ -30,9 +30,9 @@ func TestWhoeverSetAnOtherTaintLastIsNotTakenForThePersonWhoSetThisOne(t *testin
 func TestNobodyCanTellWhenATaintWasSetThatTheNodeLifecycleControllerWroteOver(t *testing.T) {
 	added := metav1.Unix(1000, 0)
 	for _, c := range []struct {
-		name, by string
-		at       int64
-		status   []string
+		name, by  string
+		at        int64
+		status    []string
 		rewritten bool
 	}{
 		{"a person, after the controller", "kubectl-taint", 1100, []string{"kubelet", "kube-controller-manager"}, false},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orphand/orphand/internal/stage"
 	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/nodeproof"
 	"github.com/orphand/orphand/pkg/settle"
 	"github.com/orphand/orphand/pkg/signals"
@@ -297,5 +298,46 @@ func TestAPodThatWentWhileASurveyWasUnderWayIsNotBroughtBackByIt(t *testing.T) {
 	f.never("P1 Unproven")
 	if last := f.told[len(f.told)-1]; last != "T1 Cleared" {
 		t.Errorf("it was said: %q", f.told)
+	}
+}
+
+func TestWhatWentBeforeTheRecordsWereReadIsNotBroughtBackByThem(t *testing.T) {
+	ended := func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodFailed
+		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(epoch)}}
+	}
+	batchJob := func() *facts.Object {
+		return &facts.Object{Kind: facts.KindJob, Meta: facts.Meta{Namespace: "team-a", Name: "tj-node-0", UID: "B1"}, JobSetUID: "J1", JobSetName: "tj"}
+	}
+	running := func(*corev1.Pod) {}
+	for _, c := range []struct {
+		owner string
+		final func(*corev1.Pod)
+		want  settle.State
+	}{{"T1", ended, settle.Cleared}, {"T1", running, settle.Unproven}, {"", ended, settle.Cleared}, {"", running, settle.Unproven}} {
+		clk := clocktesting.NewFakePassiveClock(epoch)
+		n1 := facts.FromNode(nodeOf("n1", "N1", "m1", "b1"))
+		e := settle.New(settle.Config{Options: settle.Defaults(), Clock: clk, Live: &counted{nodes: map[string]*facts.Node{"n1": n1}}, Queue: pile{}})
+		e.NodeSeen(n1, true)
+		e.ObjectSeen(facts.FromJobSet(jobSetOf("tj", "J1", c.owner)), true)
+		e.ObjectSeen(batchJob(), true)
+		e.PodSeen(facts.FromPod(podOf("P1", "J1", "n1")), true)
+		// The list of another kind takes its time.
+		e.ObjectGone(facts.FromJobSet(jobSetOf("tj", "J1", c.owner)), informers.Final)
+		e.ObjectGone(batchJob(), informers.Final)
+		e.PodGone(facts.FromPod(podOf("P1", "J1", "n1", askedAt(0), c.final)), informers.Final)
+		job := facts.JobKey{Namespace: "team-a", Name: "tj", UID: "T1"}
+		h := nodeproof.NewHistory(facts.FromPod(podOf("P1", "J1", "n1")), facts.At(epoch), false, nodeproof.NewNodes())
+		e.Restore(settle.Note{Job: job, State: settle.Settling, GoneAt: facts.At(epoch), JobSets: []types.UID{"J1"},
+			Pods: []settle.PodNote{{History: h, Said: nodeproof.Pair{Verdict: nodeproof.Alive, Reason: nodeproof.Running}, Since: facts.At(epoch)}}})
+		for _, at := range []time.Duration{0, time.Minute} {
+			clk.SetTime(epoch.Add(at))
+			if err := e.Sync(t.Context(), job); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if jobs := e.Jobs(); len(jobs) != 1 || jobs[0].State != c.want {
+			t.Errorf("a JobSet of %q: %+v, want %s", c.owner, jobs, c.want)
+		}
 	}
 }

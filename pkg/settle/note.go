@@ -322,6 +322,9 @@ func (e *Engine) restorePod(j *job, pn PodNote, now facts.Instant) {
 		h := pn.History
 		h.Resume(now, e.nodes)
 		h.SeePod(seen.Pod, now, true, e.nodes)
+		if seen.Removal != nodeproof.Present { // since the first list
+			h.Vanish(seen.Removal, seen.Pod, now, e.nodes)
+		}
 		p.h = h
 	}
 	p.said, p.saidAt, p.carried = pn.Said, pn.Since, pn.Said.Verdict != nodeproof.Gone

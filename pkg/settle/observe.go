@@ -1,6 +1,9 @@
 package settle
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/nodeproof"
@@ -77,9 +80,9 @@ func (e *Engine) seeObject(o *facts.Object) {
 	if !ours {
 		switch o.Kind {
 		case facts.KindJobSet:
-			e.stray(o.UID, func(s *stray) { s.objects = append(s.objects, o) })
+			e.stray(o.UID, func(s *stray) { s.objects[o.UID] = o })
 		case facts.KindJob:
-			e.stray(e.batchJobs[o.UID], func(s *stray) { s.objects = append(s.objects, o) })
+			e.stray(e.batchJobs[o.UID], func(s *stray) { s.objects[o.UID] = o })
 		}
 		return
 	}
@@ -138,10 +141,17 @@ func nonEmpty(a, b string) string {
 	return b
 }
 
-// stray is what the first lists showed of a JobSet that is nobody's.
+// stray is what is known of a JobSet that is nobody's while the records have not been read.
 type stray struct {
-	objects []*facts.Object
-	pods    []*facts.Pod
+	objects map[types.UID]*facts.Object
+	pods    map[types.UID]strayPod
+}
+
+// strayPod is the last that was seen of a pod, and how it went if it did.
+type strayPod struct {
+	last *facts.Pod
+	gone bool
+	how  informers.End
 }
 
 func (e *Engine) stray(jobSet types.UID, keep func(*stray)) {
@@ -149,7 +159,7 @@ func (e *Engine) stray(jobSet types.UID, keep func(*stray)) {
 		return
 	}
 	if e.strays[jobSet] == nil {
-		e.strays[jobSet] = &stray{}
+		e.strays[jobSet] = &stray{objects: map[types.UID]*facts.Object{}, pods: map[types.UID]strayPod{}}
 	}
 	keep(e.strays[jobSet])
 }
@@ -176,11 +186,14 @@ func (e *Engine) resolve(uid types.UID, key facts.JobKey) facts.JobKey {
 	e.jobSets[uid] = key
 	if s := e.strays[uid]; s != nil && key != (facts.JobKey{}) {
 		delete(e.strays, uid)
-		for _, o := range s.objects {
-			e.seeObject(o)
+		for _, id := range slices.Sorted(maps.Keys(s.objects)) {
+			e.seeObject(s.objects[id])
 		}
-		for _, p := range s.pods {
-			e.seePod(p, true)
+		for _, id := range slices.Sorted(maps.Keys(s.pods)) {
+			e.seePod(s.pods[id].last, true)
+			if p := s.pods[id]; p.gone {
+				e.podGone(p.last, p.how)
+			}
 		}
 	}
 	stand, ok := e.unresolved[uid]
@@ -243,8 +256,12 @@ func (e *Engine) ObjectGone(o *facts.Object, _ informers.End) {
 				e.dropObject(j, uid)
 			}
 		}
+		e.strayGone(func(have *facts.Object) bool {
+			return have.Kind == o.Kind && have.Namespace == o.Namespace && have.Name == o.Name
+		})
 		return
 	}
+	e.strayGone(func(have *facts.Object) bool { return have.UID == o.UID })
 	// These kinds are selected by labels that their controllers set and nobody takes off, and an object without finalizers
 	// goes without ever having had a deletionTimestamp: a deletion of one is a deletion.
 	if j := e.objects[o.UID]; j != nil {
@@ -252,6 +269,12 @@ func (e *Engine) ObjectGone(o *facts.Object, _ informers.End) {
 	}
 	if key, known := e.jobSets[o.UID]; known && key == (facts.JobKey{}) {
 		e.strangers[o.UID] = e.now()
+	}
+}
+
+func (e *Engine) strayGone(which func(*facts.Object) bool) {
+	for _, s := range e.strays {
+		maps.DeleteFunc(s.objects, func(_ types.UID, o *facts.Object) bool { return which(o) })
 	}
 }
 
@@ -289,16 +312,13 @@ func (e *Engine) seePod(f *facts.Pod, initial bool) {
 		e.touch(p, now)
 		return
 	}
-	jobSet := f.JobSetUID
-	if jobSet == "" {
-		jobSet = e.batchJobs[f.JobUID]
-	}
+	jobSet := e.jobSetOf(f)
 	if jobSet == "" {
 		return
 	}
 	key, ours := e.ofJobSet(jobSet, f.Namespace, f.JobSetName)
 	if !ours {
-		e.stray(jobSet, func(s *stray) { s.pods = append(s.pods, f) })
+		e.stray(jobSet, func(s *stray) { s.pods[f.UID] = strayPod{last: f} })
 		return
 	}
 	j := e.job(key)
@@ -312,10 +332,22 @@ func (e *Engine) seePod(f *facts.Pod, initial bool) {
 	e.touch(p, now)
 }
 
+// jobSetOf is the JobSet of a pod, as far as that is known.
+func (e *Engine) jobSetOf(f *facts.Pod) types.UID {
+	if f.JobSetUID != "" {
+		return f.JobSetUID
+	}
+	return e.batchJobs[f.JobUID]
+}
+
 // PodGone satisfies informers.Observer.
 func (e *Engine) PodGone(f *facts.Pod, how informers.End) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.podGone(f, how)
+}
+
+func (e *Engine) podGone(f *facts.Pod, how informers.End) {
 	now := e.now()
 	if f.UID == "" {
 		for _, p := range sorted(e.pods) {
@@ -332,6 +364,7 @@ func (e *Engine) PodGone(f *facts.Pod, how informers.End) {
 		// Never seen while it was there: its first state is its last.
 		e.seePod(f, false)
 		if p = e.pods[f.UID]; p == nil {
+			e.stray(e.jobSetOf(f), func(s *stray) { s.pods[f.UID] = strayPod{last: f, gone: true, how: how} })
 			return
 		}
 	}

@@ -292,6 +292,35 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				t.Errorf("m2 is accounted for by %s", proof.Reason)
 			}
 		},
+		"a pod first seen when its Node was gone may have run on every machine that had that Node": func(t *testing.T) {
+			for machines, want := range map[int]Pair{1: {Gone, NodeDeleted}, 2: {Unproven, RemovedUnconfirmed}} {
+				s := newScene(t)
+				for i := range machines {
+					s.seeNode(s.node("n1", "N1", "m"+itoa(i), "b"+itoa(i)))
+				}
+				s.endNode("n1")
+				s.seePod(running(7))
+				s.seePod(s.asked())
+				s.vanish(Deleted)
+				s.wait(200)
+				s.want(want.Verdict, want.Reason)
+			}
+		},
+		"a Node that a live read showed to be another machine's, and that the watch never did, is": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			s.seePod(s.asked())
+			s.want(Alive, Terminating)
+			s.holdNode(s.node("n1", "N1", "m2", "b2"))
+			s.seePod(lost)
+			s.wait(40)
+			s.want(Unproven, NodeReplaced)
+			s.vanish(Deleted)
+			s.endNode("n1")
+			s.wait(200)
+			s.want(Unproven, RemovedUnconfirmed)
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

@@ -228,7 +228,7 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 		r := &h.Runs[i]
 		r.follow(nodes)
 		if own := nodes.Instance(r.NodeUID); own != nil {
-			r.TakenOver = own.Node.MachineID() != r.Machine
+			r.TakenOver = own.machine() != r.Machine
 		}
 	}
 	in := nodes.Current(h.Pod.Node)
@@ -253,6 +253,9 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 		h.settleLate(l, now)
 	}
 	h.vouch(nodes)
+	if len(h.Runs) == 0 && in == nil {
+		h.mayHaveRunBefore(nodes.past(h.Pod.Node), now)
+	}
 	if len(h.Runs) == 0 && in == nil {
 		h.Runs = append(h.Runs, Run{Node: h.Pod.Node, Absent: now})
 	}
@@ -281,6 +284,21 @@ func (h *History) mayHaveRunOn(in *Instance, now facts.Instant) {
 	for _, f := range in.Former {
 		if at.Known() && at < f.Until.Add(clocksDiffer) {
 			h.mayRunOn(f.Node, now)
+		}
+	}
+}
+
+// mayHaveRunBefore: the pod was first seen when its Node was gone already.
+func (h *History) mayHaveRunBefore(past []*Instance, now facts.Instant) {
+	at := h.given()
+	for _, in := range past {
+		if at.Known() && at >= in.Deleted.Add(clocksDiffer) {
+			continue
+		}
+		h.mayHaveRunOn(in, now)
+		h.mayRunOn(in.Node, now)
+		if in.Shown != nil {
+			h.mayRunOn(in.Shown, now)
 		}
 	}
 }

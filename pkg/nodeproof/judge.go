@@ -360,7 +360,7 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 		return e, false
 	}
 	if in := j.nodes.Instance(r.NodeUID); in != nil {
-		if !in.Deleted.Known() || in.Node.MachineID() != r.Machine {
+		if !in.Deleted.Known() || in.machine() != r.Machine {
 			return e, false
 		}
 		since, ready = in.Deleted, in.ReadyAtEnd

@@ -16,6 +16,8 @@ type Instance struct {
 	// Seen is when the instance was first seen; BootSeen when its present boot was, unknown when it was there already when
 	// orphand began to look.
 	Seen, BootSeen facts.Instant
+	// Shown is a state in which a live read showed the Node as another machine's, while the watch stream has not come so far.
+	Shown *facts.Node
 	// Former are the states in which other machines had this very Node, oldest first, and Until when each of them lost it.
 	Former []Former
 	// HeldSince is since when its present machine has had the name; unknown for the first machine that was seen to have it.
@@ -35,6 +37,14 @@ type Instance struct {
 type Former struct {
 	Node  *facts.Node
 	Until facts.Instant
+}
+
+// machine is the one that the Node showed last, to the watch or to a live read.
+func (in *Instance) machine() facts.Machine {
+	if in.Shown != nil {
+		return in.Shown.MachineID()
+	}
+	return in.Node.MachineID()
 }
 
 // Live is one live read of a node by name.
@@ -108,6 +118,12 @@ func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
 	}
 	old := in.Node
 	in.Node = node
+	if shown := in.Shown; shown != nil && !newer(shown.ResourceVersion, node.ResourceVersion) {
+		in.Shown = nil // the stream has come so far
+		if m := shown.MachineID(); m != old.MachineID() && m != node.MachineID() && shown.Machine.Known() {
+			in.Former = append(in.Former, Former{Node: shown, Until: now})
+		}
+	}
 	if old.MachineID() != node.MachineID() {
 		in.HeldSince = now
 		if old.Machine.Known() {
@@ -212,6 +228,16 @@ func (n *Nodes) SeeLive(name string, node *facts.Node, begun facts.Instant) {
 		return // the answer to an earlier read came later
 	}
 	n.live[name] = Live{At: begun, Node: node}
+	if node == nil {
+		return
+	}
+	in := n.byUID[node.UID]
+	if in == nil || !newer(node.ResourceVersion, in.Node.ResourceVersion) {
+		return
+	}
+	if in.Shown = nil; node.MachineID() != in.Node.MachineID() {
+		in.Shown = node
+	}
 }
 
 // Live is the last live read of the named node.
@@ -222,6 +248,20 @@ func (n *Nodes) Live(name string) (Live, bool) {
 
 // Current is the instance that has the name in the watch stream, nil when none has.
 func (n *Nodes) Current(name string) *Instance { return n.current[name] }
+
+// past lists the instances that had the name and are gone, oldest first.
+func (n *Nodes) past(name string) []*Instance {
+	var list []*Instance
+	for _, in := range n.byUID {
+		if in.Node.Name == name && in.Deleted.Known() {
+			list = append(list, in)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Instance) int {
+		return cmp.Or(cmp.Compare(a.Deleted, b.Deleted), cmp.Compare(a.Node.UID, b.Node.UID))
+	})
+	return list
+}
 
 // Instance is the instance with the UID, gone or not, nil when it was never seen.
 func (n *Nodes) Instance(uid types.UID) *Instance { return n.byUID[uid] }

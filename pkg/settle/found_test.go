@@ -341,3 +341,29 @@ func TestWhatWentBeforeTheRecordsWereReadIsNotBroughtBackByThem(t *testing.T) {
 		}
 	}
 }
+
+func TestAMachineThatComesBackIsToldAtOnceThoughTheJobIsBusyReading(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(epoch)
+	var told []signals.Finding
+	back := nodeOf("n1", "N1", "m1", "b1")
+	off := back.DeepCopy()
+	off.Status.Conditions[0].Status = corev1.ConditionUnknown
+	off.Spec.Taints = []corev1.Taint{{Key: facts.TaintOutOfService, Effect: corev1.TaintEffectNoExecute}}
+	live := &counted{nodes: map[string]*facts.Node{"n1": facts.FromNode(off)}}
+	e := settle.New(settle.Config{Options: settle.Defaults(), Clock: clk, Live: live, Queue: pile{}, Sink: signals.SinkFunc(func(ev signals.Event) {
+		if ev.Finding != "" && ev.Phase == signals.Started {
+			told = append(told, ev.Finding)
+		}
+	})})
+	e.ObjectSeen(facts.FromJobSet(jobSetOf("tj", "J1", "T1")), true)
+	e.NodeSeen(facts.FromNode(back), true)
+	e.PodSeen(facts.FromPod(podOf("P1", "J1", "n1", askedAt(0))), true)
+	e.NodeSeen(facts.FromNode(off), false)
+	if err := e.Sync(t.Context(), facts.JobKey{Namespace: "team-a", Name: "tj", UID: "T1"}); err != nil {
+		t.Fatal(err)
+	}
+	e.NodeSeen(facts.FromNode(back), false)
+	if !slices.Contains(told, signals.NodeReturned) {
+		t.Errorf("told: %q", told)
+	}
+}

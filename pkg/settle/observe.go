@@ -441,6 +441,7 @@ func (e *Engine) nodeChanged(name string, machine facts.Machine, now facts.Insta
 	}
 	for _, p := range sorted(e.onMachine[machine]) {
 		e.follow(p, now)
+		e.contradictions(p) // at once: reads of the job may be under way, and this process may end before they do
 		e.touch(p, now)
 	}
 }

@@ -69,7 +69,7 @@ func Mutants() []Mutant {
 		confirm("only the app containers count", "if c.HasID || c.HasLast {\n				return unconfirmed\n			}", "if false {\n			}").
 			and("|| p.AnyRunning() {", "|| anyApp(p) {").
 			and("// confirmedBy says", "func anyApp(p *facts.Pod) bool {\n	for i := range p.Containers {\n		if c := &p.Containers[i]; c.Role == facts.App && c.State == facts.Running {\n			return true\n		}\n	}\n	return false\n}\n\n// confirmedBy says"),
-		confirm("one container of a machine speaks for all", "return yes && (i == len(h.Runs)-1 || !theirs), known", "return yes, known"),
+		confirm("one container of a machine speaks for all", "return yes && (i == len(h.Runs)-1 || !theirs), known", "return yes && (theirs || !theirs), known"),
 		judge("weak evidence counts at once", "from = max(h.WeakSeen, in.ReadySince).After(j.o.WeakEvidenceDelay)", "from = max(h.WeakSeen, in.ReadySince)"),
 		judge("whoever has the node's name speaks for the pod", "if yes, known := h.confirmedBy(i); known {\n			return e, yes && j.spoke(i)\n		}", "return e, true"),
 		judge("containers without IDs are the machine's that the watch shows",
@@ -89,6 +89,9 @@ func Mutants() []Mutant {
 		judge("any other boot is a later one", "case in.Node.UID == r.NodeUID, in.BootSeen > j.h.Anchored:", "default:"),
 		Mutant{"a live read says what was when it was answered", "pkg/settle/sync.go", []Edit{{"e.nodes.SeeLive(name, n, wanted)", "e.nodes.SeeLive(name, n, now)"}}},
 
+		history("a pod first seen after its Node ran on no machine that is known", "		h.mayHaveRunBefore(nodes.past(h.Pod.Node), now)\n", ""),
+		nodes("a live read tells of the present only", "		in.Shown = node\n", ""),
+
 		// The taint.
 		nodes("a taint is of this outage, though the node was back meanwhile", "		in.TaintStale = true\n", ""),
 		nodes("a taint is of this outage, though nobody can tell when it was set", "node.Ready == facts.ReadyTrue || node.TaintRewritten ||\n", "node.Ready == facts.ReadyTrue ||\n"),
@@ -105,7 +108,7 @@ func Mutants() []Mutant {
 		judge("the watch of Nodes misses nothing", "	l, ok := j.read(r.Node, from)\n	if !ok {\n		return e, false\n	}\n	if l.Node == nil {\n		return e, true\n	}\n	return e, r.NodeUID", "	l := Live{}\n	if l.Node == nil {\n		return e, true\n	}\n	return e, r.NodeUID"),
 		judge("a machine is looked for under its own Node only", "if in.Node.UID != r.NodeUID && r.same(in.Node) {\n			return in", "if false {\n			return in").
 			and("	return e, r.NodeUID != \"\" && l.Node.UID != r.NodeUID && !r.same(l.Node)", "	return e, r.NodeUID != \"\" && l.Node.UID != r.NodeUID"),
-		judge("the last machine of a Node is every machine that it had", "if !in.Deleted.Known() || in.Node.MachineID() != r.Machine {", "if !in.Deleted.Known() {").
+		judge("the last machine of a Node is every machine that it had", "if !in.Deleted.Known() || in.machine() != r.Machine {", "if !in.Deleted.Known() {").
 			and("	if r.TakenOver {\n		return e, false\n	}\n", ""),
 
 		// A person's word.

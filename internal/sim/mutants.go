@@ -43,7 +43,7 @@ func Mutants() []Mutant {
 		judge("a pod that waits for a node is gone",
 			"j.set(Alive, Pending)", "j.gone(Evidence{Reason: NeverStarted, Source: p.Ref(), At: j.now})"),
 		judge("a pod last seen unbound whose end nobody saw was never bound",
-			"case p.Terminating(), h.Removal == Deleted:", "case p.Terminating(), h.Removal != Present:"),
+			"case p.Terminating(), h.Removal == Deleted, h.Removal == Unseen && p.Inert:", "case p.Terminating(), h.Removal != Present:"),
 		judge("nodes that may not be read prove as much as others",
 			"if !j.nodes.Readable {", "if false {"),
 		judge("an object that is gone is a pod that is gone",

@@ -3,6 +3,7 @@ package facts
 import (
 	"bytes"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,8 +134,13 @@ type Pod struct {
 
 	Mirror bool
 	Gated  bool
-	Keep   bool
+	// Inert says that orphand's own scheduling gate holds it, which nobody lifts: it is made never to run.
+	Inert bool
+	Keep  bool
 }
+
+// GateInert is the scheduling gate of pods that orphand has Trainer make to release a wedged TrainJob, and that never run.
+const GateInert = "orphand.dev/inert"
 
 // AnnotationKeep on any remain keeps orphand from deleting it.
 const AnnotationKeep = "orphand.dev/keep"
@@ -199,6 +205,7 @@ func FromPod(pod *corev1.Pod) *Pod {
 		Mirror:         pod.Annotations[annotationMirror] != "",
 		RestartNever:   pod.Spec.RestartPolicy == corev1.RestartPolicyNever,
 		Gated:          len(pod.Spec.SchedulingGates) > 0,
+		Inert:          slices.Contains(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: GateInert}),
 		Keep:           keeps(pod.Annotations),
 	}
 	if pod.DeletionGracePeriodSeconds != nil {

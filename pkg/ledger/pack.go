@@ -182,7 +182,7 @@ func (w *packer) pod(n *settle.PodNote) {
 	w.text(f.Index)
 	w.text(string(n.Said.Verdict))
 	w.text(string(n.Said.Reason))
-	w.flags(f.Mirror)
+	w.flags(f.Mirror, f.Inert)
 	w.number(uint64(h.Removal))
 	w.moments([instants]facts.Instant{n.Since, h.Seen, h.BoundSeen, h.RemovedAt, h.Asked, h.GraceEnds, h.Anchored, f.Started, f.Scheduled, f.Deletion})
 	w.number(uint64(f.SpecGrace))
@@ -325,7 +325,7 @@ func (r *unpacker) pod() settle.PodNote {
 	f.JobUID, f.JobName, f.Index = r.uid(), r.text(), r.text()
 	n.Said = nodeproof.Pair{Verdict: nodeproof.Verdict(r.text()), Reason: nodeproof.Reason(r.text())}
 	flags := r.number()
-	f.Mirror = r.flag(flags, 0)
+	f.Mirror, f.Inert = r.flag(flags, 0), r.flag(flags, 1)
 	switch removal := r.number(); removal {
 	case uint64(nodeproof.Present), uint64(nodeproof.Deleted), uint64(nodeproof.Unseen):
 		h.Removal = nodeproof.Removal(removal)

@@ -53,8 +53,9 @@ func (j *judgement) judge() {
 	}
 	if !p.Bound() {
 		switch {
-		case p.Terminating(), h.Removal == Deleted:
-			// Binding is refused once a deletionTimestamp is set, so this state is final.
+		case p.Terminating(), h.Removal == Deleted, h.Removal == Unseen && p.Inert:
+			// Binding is refused once a deletionTimestamp is set, so this state is final. So is that of a pod behind orphand's
+			// own gate: nothing lifts it.
 			j.gone(Evidence{Reason: NeverStarted, Source: p.Ref(), At: j.now})
 		case h.Removal == Unseen:
 			j.set(Unproven, RemovedUnseen)

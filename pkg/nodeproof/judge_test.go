@@ -171,6 +171,13 @@ func TestTheRule(t *testing.T) {
 			s.vanish(Unseen)
 			s.want(Unproven, RemovedUnseen)
 		},
+		"a pod behind orphand's own gate was never bound, whoever saw its end": func(t *testing.T) {
+			s := newScene(t)
+			s.seePod(func(p *facts.Pod) { p.UID, p.Phase, p.Gated, p.Inert = "P1", facts.PhasePending, true, true })
+			s.want(Alive, Pending)
+			s.vanish(Unseen)
+			s.want(Gone, NeverStarted)
+		},
 		"a kubelet that says so is believed, and costs no live read beyond the one that fixes the machine": func(t *testing.T) {
 			s := newScene(t)
 			s.seeNode(s.node("n1", "N1", "m1", "b1"))

@@ -18,7 +18,7 @@ const (
 	// AnnotationMadeFor is the UID of the TrainJob that an inert runtime was made for.
 	AnnotationMadeFor = "orphand.dev/made-for"
 	// inertGate is the scheduling gate that nobody lifts.
-	inertGate = "orphand.dev/inert"
+	inertGate = facts.GateInert
 )
 
 // InertRuntimes selects the runtimes that Inert made.

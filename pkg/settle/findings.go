@@ -114,6 +114,9 @@ func (e *Engine) arrived(j *job, r facts.Ref) {
 			ref(r)+" arrived after the job was settled: what waited for it may run next to this", nil)
 	}
 	j.looked, j.looks, j.surveyed = false, 0, 0
+	if j.gone.Known() {
+		j.late = e.now()
+	}
 }
 
 // withdrawn: the word that a job is over is taken back, because work has come up that may be the job's, and whose TrainJob

@@ -367,3 +367,27 @@ func TestAMachineThatComesBackIsToldAtOnceThoughTheJobIsBusyReading(t *testing.T
 		t.Errorf("told: %q", told)
 	}
 }
+
+func TestALatePodHasTheJobWaitForTheNextOne(t *testing.T) {
+	f := newFound(t)
+	f.put(0, trainJobOf("tj", "T1"), 0)
+	f.put(0, jobSetOf("tj", "J1", "T1"), 0)
+	f.run(0)
+	f.daemon.Start()
+	f.remove(time.Second, jobSetOf("tj", "J1", "T1"))
+	f.remove(time.Second, trainJobOf("tj", "T1"))
+	// The Job controller is behind: it makes what it does not know to be of a deleted Job, and the garbage collector takes it.
+	unbound := func(p *corev1.Pod) {
+		p.Spec.NodeName, p.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	}
+	f.put(time.Minute, podOf("P1", "J1", "", unbound), 0)
+	f.remove(time.Minute+time.Second, podOf("P1", "J1", "", unbound, askedAt(time.Minute)))
+	f.run(time.Minute + 4*time.Second)
+	if last := f.told[len(f.told)-1]; last != "P1 Gone/NeverStarted" {
+		t.Errorf("it was said: %q", f.told)
+	}
+	f.run(2 * time.Minute)
+	if last := f.told[len(f.told)-1]; last != "T1 Cleared" {
+		t.Errorf("it was said: %q", f.told)
+	}
+}

@@ -62,6 +62,8 @@ type job struct {
 	// it is there; sure says that a live read agreed; known that a live read or the watch has told at all.
 	seen, gone facts.Instant
 	sure       bool
+	// late is when anything of the job arrived last since its TrainJob was gone.
+	late facts.Instant
 	// initial says that the TrainJob was there when orphand started; finished that it, or a JobSet of it, was once.
 	initial, finished bool
 	// objects are the remains that are there, other than pods; jobSets those it ever had, in order of arrival.
@@ -244,11 +246,12 @@ func (j *job) elsewhere() bool {
 	return j.past.State == Elsewhere || j.trainJob != nil && j.trainJob.ManagedBy != ""
 }
 
-// quietEnds is when the job may be called settled at the earliest.
+// quietEnds is when the job may be called settled at the earliest. Whoever makes a child of a job that is gone is behind, and
+// may make more.
 func (j *job) quietEnds(o Options) facts.Instant {
 	from := j.gone
 	if j.key.Unknown() {
 		from = j.seen
 	}
-	return from.After(o.Quiet)
+	return max(from, j.late).After(o.Quiet)
 }

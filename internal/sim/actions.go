@@ -177,7 +177,7 @@ func (w *World) deleteNode(a Action, m *machine) {
 		case a.For < 20*time.Second:
 			m.powerOff()
 		default:
-			w.after(min(a.For-20*time.Second, 30*time.Second), m.powerOff)
+			w.after(min(a.For-20*time.Second, 30*time.Second), func() { w.switchOff(m) })
 		}
 	}
 	name := m.hostname
@@ -185,7 +185,7 @@ func (w *World) deleteNode(a Action, m *machine) {
 	if w.plan.NodeFinalizers {
 		w.after(a.For, func() {
 			if w.plan.Honest && !w.spared[m] {
-				m.powerOff()
+				w.switchOff(m)
 			}
 			w.api.editNode(name, func(n *corev1.Node) {
 				if n.DeletionTimestamp != nil {
@@ -193,6 +193,13 @@ func (w *World) deleteNode(a Action, m *machine) {
 				}
 			})
 		})
+	}
+}
+
+// switchOff powers a machine off unless everything is being put right by now: its end is another one then.
+func (w *World) switchOff(m *machine) {
+	if !w.righting {
+		m.powerOff()
 	}
 }
 
@@ -341,7 +348,9 @@ func (w *World) actOnJob(a Action) {
 		}
 	case DeleteJob:
 		if there {
-			w.orphaned[t.GetUID()] = a.Policy == metav1.DeletePropagationOrphan
+			if a.Policy == metav1.DeletePropagationOrphan {
+				w.orphaned[t.GetUID()] = w.jobSetsOf(t.GetUID())
+			}
 			w.lastDeleted[a.Job] = deletion{t.GetUID(), w.at()}
 			s.deleteOwner(t, a.Policy)
 		}
@@ -373,6 +382,17 @@ func (w *World) actOnJob(a Action) {
 		}
 		w.trainer.late(plan.Name, last.uid, after)
 	}
+}
+
+// jobSetsOf lists the JobSets that are there and that came from a TrainJob.
+func (w *World) jobSetsOf(job types.UID) []types.UID {
+	var list []types.UID
+	for _, js := range w.api.jobSets.all() {
+		if w.sets.roots[js.UID] == job {
+			list = append(list, js.UID)
+		}
+	}
+	return list
 }
 
 func (w *World) weather(a Action) {

@@ -66,7 +66,7 @@ type judge struct {
 	shown    map[facts.Machine]int
 	nodes    map[types.UID]*facts.Node
 	promised map[types.UID]bool
-	// fathered are the TrainJobs that orphand was shown to be the owner of a JobSet, and in which life of it last.
+	// fathered are the JobSets that orphand was shown to be a TrainJob's, and in which life of it last.
 	fathered map[types.UID]int
 	// unselected are the pods of which the watch said that they no longer match, and in which life of orphand last.
 	unselected map[types.UID]int
@@ -219,10 +219,10 @@ func (j *judge) excused(l *life, m *machine, said word) bool {
 	return j.w.covered(l.uid, m) || j.unknowable(l.uid, said) || j.fatherless(l.job)
 }
 
-// fatherless says whether the job was deleted with cascade=orphan before this life of orphand was shown that its JobSet was
-// its own: nothing in the API says so any more.
+// fatherless says whether the job was deleted with cascade=orphan before this life of orphand was shown that a JobSet was its
+// own: nothing in the API says so any more.
 func (j *judge) fatherless(job types.UID) bool {
-	return j.w.orphaned[job] && j.fathered[job] != j.life
+	return slices.ContainsFunc(j.w.orphaned[job], func(jobSet types.UID) bool { return j.fathered[jobSet] != j.life })
 }
 
 // unknowable says whether a pod came and went while nobody told orphand, or in an earlier life of it that it does not
@@ -298,6 +298,9 @@ func (j *judge) nodeSeen(n *facts.Node) {
 		}
 		if said.machine != n.Machine || said.boot != n.Boot || j.w.at()-said.at > time.Hour || j.gone[uid] != said {
 			continue
+		}
+		if !j.w.truth.life(uid).hosts[host{n.Machine, n.Boot}] {
+			continue // the Node was another boot's by the time when the pod was called gone, which may have been missed
 		}
 		j.owe(said.job, signals.NodeReturned)
 	}

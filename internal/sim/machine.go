@@ -74,6 +74,7 @@ func (m *machine) powerOff() {
 	if !m.powered {
 		return
 	}
+	m.w.film.say("machine %s is off", m.id)
 	m.powered, m.frozen = false, false
 	m.kubelet = nil
 	m.runtime.die(m.forgets)
@@ -88,6 +89,7 @@ func (m *machine) powerOn(after time.Duration) {
 	m.boots++
 	m.boot = fmt.Sprintf("%s-boot%d", m.id, m.boots)
 	m.powered, m.frozen, m.runtimeDown = true, false, false
+	m.w.film.say("machine %s boots %s", m.id, m.boot)
 	boot := m.boot
 	m.w.after(after, func() {
 		if m.powered && m.boot == boot && m.kubelet == nil {
@@ -147,6 +149,7 @@ func (m *machine) heal() {
 // startKubelet starts the kubelet. rejects: its admission refuses what it finds running (see kubelet.admit).
 func (m *machine) startKubelet(rejects bool) {
 	m.stopKubelet()
+	m.w.film.say("the kubelet of %s starts as %s", m.id, m.hostname)
 	m.kubelet = newKubelet(m, rejects)
 	m.kubelet.start()
 	m.reconsider()
@@ -156,6 +159,7 @@ func (m *machine) startKubelet(rejects bool) {
 func (m *machine) stopKubelet() {
 	if m.kubelet != nil {
 		m.kubelet.unfinished()
+		m.w.film.say("the kubelet of %s ends", m.id)
 	}
 	m.kubelet = nil
 	m.reconsider()

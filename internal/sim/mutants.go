@@ -123,7 +123,7 @@ func Mutants() []Mutant {
 
 		// The job.
 		settle("a TrainJob that nobody saw is gone", "sync.go", "	if !j.present && !j.sure ||", "	if !j.present && !j.sure {\n		j.sure = true\n		if !j.gone.Known() {\n			j.gone = now\n		}\n	}\n	if false ||"),
-		settle("no child arrives late", "job.go", "return from.After(o.Quiet)", "return from"),
+		settle("no child arrives late", "job.go", "return max(from, j.late).After(o.Quiet)", "return from"),
 		settle("a JobSet that is left starts nothing", "job.go", "if (o.Kind == facts.KindJobSet || o.Kind == facts.KindJob) && !o.Terminating() {", "if false {"),
 		settle("the caches know of every pod", "job.go", "now < j.quietEnds(o), !j.surveyed.Known():", "now < j.quietEnds(o):"),
 		settle("a pod that is unproven is none of the job's business", "job.go", "	case j.counts[nodeproof.Unproven] > 0:\n		return Unproven\n", ""),

@@ -72,7 +72,7 @@ func (s *spy) PodGone(p *facts.Pod, how informers.End) {
 // ObjectSeen notes that orphand knows whose a JobSet is.
 func (s *spy) ObjectSeen(o *facts.Object, initial bool) {
 	if o.Kind == facts.KindJobSet && o.Owner.UID != "" {
-		s.w.judge.fathered[o.Owner.UID] = s.w.judge.life
+		s.w.judge.fathered[o.UID] = s.w.judge.life
 	}
 	s.Process.ObjectSeen(o, initial)
 }

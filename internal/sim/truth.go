@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orphand/orphand/pkg/facts"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -23,11 +24,19 @@ type life struct {
 	// machine and boot are where its last process began.
 	machine *machine
 	boot    string
+	// hosts are all boots of machines in which it had a process.
+	hosts map[host]bool
 	// processes are those that run now.
 	processes []process
 	// starts counts the processes that ever ran; lastEnd is when the last of them ended.
 	starts  int
 	lastEnd time.Duration
+}
+
+// host is one boot of a machine.
+type host struct {
+	machine facts.Machine
+	boot    string
 }
 
 type process struct {
@@ -42,7 +51,7 @@ func newTruth(w *World) *truth { return &truth{w: w, pods: map[types.UID]*life{}
 func (t *truth) life(uid types.UID) *life {
 	l := t.pods[uid]
 	if l == nil {
-		l = &life{uid: uid}
+		l = &life{uid: uid, hosts: map[host]bool{}}
 		t.pods[uid] = l
 		t.order = append(t.order, l)
 	}
@@ -53,6 +62,7 @@ func (t *truth) started(m *machine, uid types.UID, c *container) {
 	l := t.life(uid)
 	l.starts++
 	l.machine, l.boot = m, m.boot
+	l.hosts[host{m.identity, m.boot}] = true
 	l.processes = append(l.processes, process{m, m.boot, c, t.w.at()})
 	t.w.judge.started(l, m, c)
 }

@@ -31,8 +31,8 @@ type World struct {
 	readsD *dice
 	events int
 	lies   []Lie
-	// orphaned are the TrainJobs that were deleted with cascade=orphan.
-	orphaned map[types.UID]bool
+	// orphaned are the JobSets that were there when their TrainJob was deleted with cascade=orphan, by its UID.
+	orphaned map[types.UID][]types.UID
 	// records outlive orphand's restarts; nil where they cannot be kept.
 	records *stage.Records
 	faults  []stage.Fault

@@ -72,7 +72,7 @@ func confirm(p *facts.Pod) confirmation {
 }
 
 // confirmedBy says whether the containers of the status are those of the i-th run, as far as their IDs tell: known is false
-// when the status has no IDs, or this run never had any. A status in which containers of two machines meet is the last
+// when the status has no IDs or unclaimed ones, or this run never had any. A status in which containers of two machines meet is the last
 // one's word: its kubelet keeps what the API said of a container that it does not know.
 func (h *History) confirmedBy(i int) (yes, known bool) {
 	ids, theirs := h.Runs[i].IDs, false
@@ -83,6 +83,9 @@ func (h *History) confirmedBy(i int) (yes, known bool) {
 		c := &h.Pod.Containers[k]
 		if c.Role != facts.App || c.State != facts.Terminated || !c.HasID {
 			continue
+		}
+		if slices.Contains(h.Unclaimed, c.ID) {
+			return false, false
 		}
 		known = true
 		if slices.Contains(ids, c.ID) {

@@ -100,6 +100,9 @@ func explainRun(h *History, nodes *Nodes, o Options, now facts.Instant, i int) [
 		return append(steps, step(NodeDeleted, false, "the pod started before any Node that was seen under this name existed, and nobody can name the machine",
 			"somebody vouches for the pod with orphand attest"))
 	}
+	if h.anchoring != nil {
+		return append(steps, step(NodeRebooted, false, "the watch of Nodes is behind what a live read of node "+r.Node+" showed", "the watch catches up"))
+	}
 	if !h.Anchored.Known() {
 		steps = append(steps, step(NodeRebooted, false, "the node was not read yet since the termination was asked for", "the API server answers a read of node "+r.Node))
 		return steps

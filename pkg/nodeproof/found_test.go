@@ -321,6 +321,55 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.wait(200)
 			s.want(Unproven, RemovedUnconfirmed)
 		},
+		"a boot that the watch shows after the live read, and that was before it, may have run the pod": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			delete(s.live, "n1") // booted again, started the pod again, and deleted, all of which the watch is late to show
+			s.seePod(s.asked())
+			s.vanish(Deleted)
+			s.want(Unproven, RemovedUnconfirmed)
+			s.wait(5)
+			s.nodes.See(s.node("n1", "N1", "m1", "b2"), s.tick())
+			s.h.Follow(s.now, s.nodes)
+			s.endNode("n1")
+			s.seeNode(s.node("n1", "N2", "m1", "b2"))
+			s.want(Unproven, RemovedUnconfirmed)
+			s.seeNode(s.node("n1", "N2", "m1", "b3"))
+			s.want(Gone, NodeRebooted)
+		},
+		"a machine that the watch shows after the live read, and that was before it, may have run the pod": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			second := s.node("n1", "N1", "m2", "b2")
+			third := s.node("n1", "N1", "m3", "b3")
+			s.holdNode(third)
+			s.seePod(s.asked())
+			s.wait(5)
+			s.want(Unproven, NodeReplaced)
+			for _, n := range []*facts.Node{second, third} {
+				s.nodes.See(n, s.tick())
+				s.h.Follow(s.now, s.nodes)
+			}
+			if len(s.h.Runs) != 3 {
+				t.Errorf("got %+v", s.h.Runs)
+			}
+		},
+		"a container that is older than what is known of the Node is not its present machine's": func(t *testing.T) {
+			for back, want := range map[string]Pair{"m2": {Gone, KubeletConfirmed}, "m1": {Unproven, NodeReplaced}} {
+				s := newScene(t)
+				s.holdNode(s.node("n1", "N1", "m2", "b2"))
+				s.nodes.List(s.live["n1"], s.tick()) // m1 had the Node before orphand was started, and runs on
+				s.seePod(running(7))
+				s.seePod(s.asked())
+				s.wait(5)
+				s.want(Alive, Terminating)
+				s.seeNode(s.node("n1", "N1", back, "b2"))
+				s.seePod(ended)
+				s.want(want.Verdict, want.Reason)
+			}
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

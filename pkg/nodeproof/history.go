@@ -64,12 +64,20 @@ type History struct {
 	// Anchored is when the node was read live after Asked: the runs are final then, and another boot or machine that
 	// appears later cannot have started the pod. Without it a watch of Nodes that lags behind the watch of pods would make
 	// the boot that runs the pod look like one that came after it.
+	//
+	// They are final once the watch has shown all that was there by the time of that read: it may be about to tell of a boot or
+	// a machine that the read came too late for.
 	Anchored facts.Instant
+	// anchoring is that read while the watch has not come so far.
+	anchoring *Live
 	// WeakSeen is when evidence that is only weak was first seen.
 	WeakSeen facts.Instant
 	// LateSeen is when the last container was reported whose machine is not certain; LateStarted when the newest of them was
 	// started, by its kubelet's clock, unknown when one does not say.
 	LateSeen, LateStarted facts.Instant
+	// Unclaimed are the reported containers that may be a machine's which had the Node before the present one, or before
+	// anybody looked.
+	Unclaimed []uint64
 	// Named says, by their place in the pod, which containers were ever reported with an ID.
 	Named uint64
 	// ConfirmSeen is when the state that looks like the kubelet's confirmation was first seen.
@@ -94,7 +102,7 @@ func (h *History) SeePod(p *facts.Pod, now facts.Instant, initial bool, nodes *N
 	if h.Removal != Present {
 		// It is there after all: the end was a lagging server's. Nobody has asked it to terminate but its deletion, if any.
 		h.Removal, h.RemovedAt = Present, 0
-		h.Asked, h.GraceEnds, h.Anchored = 0, 0, 0
+		h.Asked, h.GraceEnds, h.Anchored, h.anchoring = 0, 0, 0, nil
 	}
 	h.observe(p, now, initial)
 	h.Follow(now, nodes)
@@ -232,22 +240,16 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 		}
 	}
 	in := nodes.Current(h.Pod.Node)
-	if in != nil {
-		if len(h.Runs) == 0 {
-			h.mayHaveRunOn(in, now)
-		}
+	if in != nil && len(h.Runs) == 0 {
+		h.mayHaveRunOn(in, now)
 		h.mayRunOn(in.Node, now)
 	}
-	if n := nodes.Newest(h.Pod.Node); n != nil && (in == nil || n != in.Node) {
-		h.mayRunOn(n, now)
+	h.anchor(nodes, now)
+	if in != nil {
+		h.mayRunOn(in.Node, now)
 	}
-	if l, ok := nodes.Live(h.Pod.Node); ok && h.Asked.Known() && l.At >= h.Asked {
-		if !h.Anchored.Known() {
-			if l.Node != nil {
-				h.mayRunOn(l.Node, now)
-			}
-			h.Anchored = l.At
-		}
+	if n := nodes.Newest(h.Pod.Node); n != nil && (in == nil || n != in.Node) && h.anchoring == nil {
+		h.mayRunOn(n, now)
 	}
 	if l, ok := nodes.Live(h.Pod.Node); ok && h.LateSeen.Known() && l.At >= h.LateSeen {
 		h.settleLate(l, now)
@@ -259,6 +261,24 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 	if len(h.Runs) == 0 && in == nil {
 		h.Runs = append(h.Runs, Run{Node: h.Pod.Node, Absent: now})
 	}
+}
+
+// anchor makes the runs final by the first live read since Asked, as soon as the watch has come so far.
+func (h *History) anchor(nodes *Nodes, now facts.Instant) {
+	if h.Anchored.Known() || !h.Asked.Known() {
+		return
+	}
+	if l, ok := nodes.Live(h.Pod.Node); ok && l.At >= h.Asked && h.anchoring == nil {
+		h.anchoring = &l
+	}
+	l := h.anchoring
+	if l == nil || !nodes.reached(h.Pod.Node, *l) {
+		return
+	}
+	if l.Node != nil {
+		h.mayRunOn(l.Node, now)
+	}
+	h.Anchored, h.anchoring = l.At, nil
 }
 
 // follow finds the machine again under another Node: that one is then the pod's node.
@@ -341,6 +361,9 @@ func (h *History) mayRunOn(node *facts.Node, now facts.Instant) {
 // attribute remembers on which machine the reported containers are: the newest run's, except those that a pod started
 // before its Node existed had from before.
 //
+// A container that was started before that machine was known to have the Node is nobody's: whose it is, only the kubelet can
+// tell that has the name when it says that it has ended.
+//
 // A container is only provisionally that machine's (Late) unless it is the first in its place and was started as soon as the
 // pod was bound: another machine may have taken over the node's name while the watch of Nodes lagged, and its kubelet's word
 // on its own container says nothing of the first machine's, which may never have been reported.
@@ -350,6 +373,10 @@ func (h *History) attribute(p *facts.Pod, now facts.Instant, nodes *Nodes) {
 	}
 	last := &h.Runs[len(h.Runs)-1]
 	node := nodes.Newest(p.Node)
+	since := now // while the Node has not been seen
+	if in := nodes.Current(p.Node); in != nil {
+		since = in.since()
+	}
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if !c.HasID || h.knows(c.ID) {
@@ -359,6 +386,8 @@ func (h *History) attribute(p *facts.Pod, now facts.Instant, nodes *Nodes) {
 		switch first := &h.Runs[0]; {
 		case first.Before && (node == nil || c.Started.Known() && c.Started < node.Created):
 			first.IDs = append(first.IDs, c.ID)
+		case since.Known() && c.Started.Known() && c.Started < since.Add(clocksDiffer):
+			h.Unclaimed = append(h.Unclaimed, c.ID)
 		case certain:
 			last.IDs = append(last.IDs, c.ID)
 		default:
@@ -419,7 +448,7 @@ func (h *History) knows(id uint64) bool {
 			return true
 		}
 	}
-	return false
+	return slices.Contains(h.Unclaimed, id)
 }
 
 func (h *History) late() bool {

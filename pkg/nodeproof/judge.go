@@ -1,6 +1,7 @@
 package nodeproof
 
 import (
+	"slices"
 	"time"
 
 	"github.com/orphand/orphand/pkg/facts"
@@ -489,6 +490,9 @@ func (j *judgement) reportsRunning(n *facts.Node) bool {
 		c := &h.Pod.Containers[i]
 		if c.State != facts.Running || !c.HasID {
 			continue
+		}
+		if in := j.nodes.Current(n.Name); in != nil && c.Started.Known() && c.Started >= max(in.since(), in.Node.Created) && slices.Contains(h.Unclaimed, c.ID) {
+			return true
 		}
 		for _, id := range append(last.IDs, last.Late...) {
 			if id == c.ID {

@@ -46,6 +46,9 @@ func (s *scene) node(name, uid, machine, boot string, change ...func(*facts.Node
 func (s *scene) seeNode(n *facts.Node) {
 	s.live[n.Name] = n
 	s.nodes.See(n, s.tick())
+	if in := s.nodes.Instance(n.UID); in.Seen == s.now && !in.HeldSince.Known() {
+		in.Seen = n.Created // it has been watched since it was made
+	}
 	if s.h != nil {
 		s.h.Follow(s.now, s.nodes)
 	}
@@ -403,7 +406,7 @@ func TestTheRule(t *testing.T) {
 			s.seeNode(s.node("n1", "N1", "m1", "b1", silent))
 			s.endNode("n1")
 			s.seeNode(s.node("n1", "N2", "m2", "b2"))
-			s.seePod(running(8))
+			s.seePod(running(8), func(p *facts.Pod) { p.Containers[0].Started = s.now.After(seconds(1)) })
 			s.want(Alive, Running)
 			s.seePod(s.asked())
 			s.seePod(ended)

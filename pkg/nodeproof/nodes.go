@@ -33,6 +33,14 @@ type Instance struct {
 	ReadyAtEnd bool
 }
 
+// since is since when the present machine is known to have the Node; unknown for one that has had it from the beginning.
+func (in *Instance) since() facts.Instant {
+	if !in.HeldSince.Known() && in.Seen.Sub(in.Node.Created) <= promptly {
+		return 0
+	}
+	return max(in.HeldSince, in.Seen)
+}
+
 // Former is the last state of a Node before another machine took it over.
 type Former struct {
 	Node  *facts.Node
@@ -244,6 +252,18 @@ func (n *Nodes) SeeLive(name string, node *facts.Node, begun facts.Instant) {
 func (n *Nodes) Live(name string) (Live, bool) {
 	l, ok := n.live[name]
 	return l, ok
+}
+
+// reached says whether the watch stream has come as far as a live read of the named node.
+func (n *Nodes) reached(name string, l Live) bool {
+	in := n.current[name]
+	switch {
+	case l.Node == nil:
+		return in == nil || in.Seen > l.At
+	case in != nil && in.Node.UID == l.Node.UID:
+		return !newer(l.Node.ResourceVersion, in.Node.ResourceVersion)
+	}
+	return n.byUID[l.Node.UID] != nil
 }
 
 // Current is the instance that has the name in the watch stream, nil when none has.

@@ -78,14 +78,16 @@ func Mutants() []Mutant {
 			"in.HeldSince > h.ConfirmSeen && r.Seen <= h.ConfirmSeen", "false"),
 		judge("whoever ended the containers wrote the phase", "return e, yes && j.spoke(i)", "return e, yes"),
 		history("every container is the last machine's", "certain := h.first(i) && atOnce(p, c) && len(last.Late) == 0", "certain := true"),
+		history("a container is as old as what is known of its Node", "case since.Known() && c.Started.Known() && c.Started < since.Add(clocksDiffer):", "case false && since.Known():"),
 		history("a container is the first in its place for ever", "	was := h.Named & bit\n", "	was := uint64(0)\n"),
-		history("a pod is as old as its Node", "return at.Known() && node.Created.Known() && at < node.Created", "return false"),
-		history("a pod first seen late ran on the present machine only", "if at.Known() && at < f.Until.Add(clocksDiffer) {", "if false {"),
+		history("a pod is as old as its Node", "return at.Known() && node.Created.Known() && at < node.Created", "return at < 0"),
+		history("a pod first seen late ran on the present machine only", "if at.Known() && at < f.Until.Add(clocksDiffer) {", "if at < 0 {"),
 
 		// The reboot.
 		history("the watch of Nodes is never behind that of pods",
-			"if l, ok := nodes.Live(h.Pod.Node); ok && h.Asked.Known() && l.At >= h.Asked {\n		if !h.Anchored.Known() {\n			if l.Node != nil {\n				h.mayRunOn(l.Node, now)\n			}\n			h.Anchored = l.At\n		}\n	}",
-			"if h.Asked.Known() && !h.Anchored.Known() {\n		h.Anchored = now\n	}"),
+			"	if l, ok := nodes.Live(h.Pod.Node); ok && l.At >= h.Asked && h.anchoring == nil {\n		h.anchoring = &l\n	}\n",
+			"	if h.Anchored = now; h.Anchored.Known() {\n		return\n	}\n"),
+		history("the watch of Nodes is never behind a live read", "if l == nil || !nodes.reached(h.Pod.Node, *l) {", "if l == nil {"),
 		judge("any other boot is a later one", "case in.Node.UID == r.NodeUID, in.BootSeen > j.h.Anchored:", "default:"),
 		Mutant{"a live read says what was when it was answered", "pkg/settle/sync.go", []Edit{{"e.nodes.SeeLive(name, n, wanted)", "e.nodes.SeeLive(name, n, now)"}}},
 
@@ -101,7 +103,7 @@ func Mutants() []Mutant {
 
 		// The deletion of a Node.
 		judge("a Node that is gone is a machine that is gone", "from := max(since.After(j.o.NodeDeletionQuarantine), h.Asked)", "from := max(since, h.Asked)"),
-		judge("a Node that was Ready proves as much as one that was silent", "	if ready {\n		from = max(", "	if false {\n		from = max("),
+		judge("a Node that was Ready proves as much as one that was silent", "	if ready {\n		from = max(", "	if ready && false {\n		from = max("),
 		judge("SIGKILL comes with the end of the grace", "const killMargin = 10 * time.Second", "const killMargin = time.Duration(0)"),
 		judge("a kubelet that came back has no grace left to give", "heard = in.ReadySince", "heard = 0"),
 		history("the last grace that the API shows is the kubelet's", "if grace < p.SpecGrace {", "if false {"),
@@ -119,12 +121,12 @@ func Mutants() []Mutant {
 		{"a deletion without a deletionTimestamp is a deletion", "pkg/informers/observe.go", []Edit{{"if how == Final && !p.Terminating() {", "if false {"}}},
 		{"the last state that was cached is the final one", "pkg/settle/observe.go", []Edit{{"	case informers.Missed:\n		e.vanish(p, nodeproof.Unseen, nil, now)", "	case informers.Missed:\n		e.vanish(p, nodeproof.Deleted, f, now)"}}},
 		{"one name is one object", "pkg/informers/observe.go", []Edit{{"return old.Identity().UID != now.Identity().UID", "return false"}}},
-		history("a pod that was missing from a list was asked to terminate", "		h.Asked, h.GraceEnds, h.Anchored = 0, 0, 0\n", ""),
+		history("a pod that was missing from a list was asked to terminate", "		h.Asked, h.GraceEnds, h.Anchored, h.anchoring = 0, 0, 0, nil\n", ""),
 
 		// The job.
 		settle("a TrainJob that nobody saw is gone", "sync.go", "	if !j.present && !j.sure ||", "	if !j.present && !j.sure {\n		j.sure = true\n		if !j.gone.Known() {\n			j.gone = now\n		}\n	}\n	if false ||"),
 		settle("no child arrives late", "job.go", "return max(from, j.late).After(o.Quiet)", "return from"),
-		settle("a JobSet that is left starts nothing", "job.go", "if (o.Kind == facts.KindJobSet || o.Kind == facts.KindJob) && !o.Terminating() {", "if false {"),
+		settle("a JobSet that is left starts nothing", "job.go", "if (o.Kind == facts.KindJobSet || o.Kind == facts.KindJob) && !o.Terminating() {", "if o.Kind == \"\" {"),
 		settle("the caches know of every pod", "job.go", "now < j.quietEnds(o), !j.surveyed.Known():", "now < j.quietEnds(o):"),
 		settle("a pod that is unproven is none of the job's business", "job.go", "	case j.counts[nodeproof.Unproven] > 0:\n		return Unproven\n", ""),
 		settle("a JobSet whose owner was taken off is nobody's", "observe.go", "if known, ok := e.jobSets[uid]; ok && (known == key || key == (facts.JobKey{})) {", "if known, ok := e.jobSets[uid]; ok && known == key {"),

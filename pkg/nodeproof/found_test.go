@@ -370,6 +370,19 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				s.want(want.Verdict, want.Reason)
 			}
 		},
+		"a Node that the watch has not shown yet is not absent": func(t *testing.T) {
+			s := newScene(t)
+			s.seePod(running(7))
+			s.wait(100)
+			s.seePod(s.asked())
+			s.wait(100) // The Node was deleted a moment ago, and the watch shows neither it nor its end.
+			s.vanish(Deleted)
+			s.want(Unproven, RemovedUnconfirmed)
+			s.wait(38)
+			s.want(Unproven, RemovedUnconfirmed)
+			s.wait(2)
+			s.want(Gone, NodeDeleted)
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

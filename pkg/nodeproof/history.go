@@ -270,6 +270,9 @@ func (h *History) anchor(nodes *Nodes, now facts.Instant) {
 	}
 	if l, ok := nodes.Live(h.Pod.Node); ok && l.At >= h.Asked && h.anchoring == nil {
 		h.anchoring = &l
+		if l.Node != nil {
+			h.mayRunOn(l.Node, now)
+		}
 	}
 	l := h.anchoring
 	if l == nil || !nodes.reached(h.Pod.Node, *l) {

@@ -374,6 +374,14 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 	if !since.Known() {
 		return e, false
 	}
+	if r.NodeUID == "" {
+		// The watch has not shown it, which does not say that it was not there.
+		l, ok := j.read(r.Node, since)
+		if !ok || l.Node != nil {
+			return e, false
+		}
+		since = max(since, l.Since)
+	}
 	if r.NodeUID != "" && j.elsewhere(r) != nil {
 		return e, false
 	}

@@ -61,6 +61,8 @@ type Live struct {
 	At facts.Instant
 	// Node is nil when the API server said that there is none.
 	Node *facts.Node
+	// Since is when the first of the reads in a row was begun that found none.
+	Since facts.Instant
 }
 
 // holder is the machine that had a name last, and when it was last known to.
@@ -232,10 +234,17 @@ func (n *Nodes) Silent() (silent, total int) {
 
 // SeeLive records a live read of the named node, by the time at which it was begun: node is nil when there is none.
 func (n *Nodes) SeeLive(name string, node *facts.Node, begun facts.Instant) {
-	if l, ok := n.live[name]; ok && l.At > begun {
+	before, ok := n.live[name]
+	if ok && before.At > begun {
 		return // the answer to an earlier read came later
 	}
-	n.live[name] = Live{At: begun, Node: node}
+	l := Live{At: begun, Node: node}
+	if node == nil {
+		if l.Since = begun; ok && before.Node == nil {
+			l.Since = before.Since
+		}
+	}
+	n.live[name] = l
 	if node == nil {
 		return
 	}

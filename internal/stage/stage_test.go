@@ -296,9 +296,9 @@ func TestLatencyLetsOthersHappenMeanwhile(t *testing.T) {
 	}
 	p.running(t)
 	p.stopped(t)
-	// The kubelet confirms while the TrainJob is being read.
+	// The kubelet confirms while the TrainJob is being read. The pod ran before anybody looked: its node is read as well.
 	p.put(t, 2*time.Second, ended(terminating(pod("P1"), start.Add(31*time.Second))), now)
-	p.until(t, 5*time.Second, "4s p1 Gone/KubeletConfirmed", "4s Settling")
+	p.until(t, 8*time.Second, "7s p1 Gone/KubeletConfirmed", "7s Settling")
 }
 
 func BenchmarkLifeOfAJob(b *testing.B) {

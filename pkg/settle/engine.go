@@ -44,7 +44,8 @@ type Recorder interface {
 // Options are the engine's delays and thresholds.
 type Options struct {
 	Proof nodeproof.Options
-	// Quiet is how long after its TrainJob was seen gone a job is not called settled: children can arrive late.
+	// Quiet is how long after its TrainJob was seen gone, and after the last of what may make pods for it, a job is not called
+	// settled: children can arrive late.
 	Quiet time.Duration
 	// RecordTTL is how long a cleared job is remembered.
 	RecordTTL time.Duration

@@ -114,8 +114,13 @@ func (e *Engine) arrived(j *job, r facts.Ref) {
 			ref(r)+" arrived after the job was settled: what waited for it may run next to this", nil)
 	}
 	j.looked, j.looks, j.surveyed = false, 0, 0
+	e.stirred(j)
+}
+
+// stirred begins the quiet of a job anew whose TrainJob is gone.
+func (e *Engine) stirred(j *job) {
 	if j.gone.Known() {
-		j.late = e.now()
+		j.stirred = e.now()
 	}
 }
 

@@ -1,6 +1,7 @@
 package settle_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -389,5 +390,71 @@ func TestALatePodHasTheJobWaitForTheNextOne(t *testing.T) {
 	f.run(2 * time.Minute)
 	if last := f.told[len(f.told)-1]; last != "T1 Cleared" {
 		t.Errorf("it was said: %q", f.told)
+	}
+}
+
+func TestALiveReadOfAPodThatWentMeanwhileDoesNotBringItBack(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(epoch)
+	n1 := facts.FromNode(nodeOf("n1", "N1", "m1", "b1"))
+	running := facts.FromPod(podOf("P1", "J1", "n1"))
+	live := &late{counted: counted{nodes: map[string]*facts.Node{"n1": n1}}, pod: running}
+	e := settle.New(settle.Config{Options: settle.Defaults(), Clock: clk, Live: live, Queue: pile{}})
+	live.meanwhile = func() { e.PodGone(facts.FromPod(podOf("P1", "J1", "n1", askedAt(0))), informers.Final) }
+	e.NodeSeen(n1, true)
+	e.ObjectSeen(facts.FromJobSet(jobSetOf("tj", "J1", "T1")), true)
+	e.PodSeen(running, true)
+	e.PodGone(running, informers.Unselected)
+	if err := e.Sync(t.Context(), facts.JobKey{Namespace: "team-a", Name: "tj", UID: "T1"}); err != nil {
+		t.Fatal(err)
+	}
+	if p := e.Jobs()[0].Pods[0]; p.Verdict != nodeproof.Unproven {
+		t.Errorf("%+v", p)
+	}
+}
+
+// late answers a read of a pod when something else has happened.
+type late struct {
+	counted
+	pod       *facts.Pod
+	meanwhile func()
+}
+
+func (l *late) Pod(context.Context, string, string) (*facts.Pod, error) {
+	if l.meanwhile != nil {
+		l.meanwhile()
+		l.meanwhile = nil
+		return l.pod, nil
+	}
+	return nil, nil
+}
+
+func TestWhatLearnsLateThatItsJobIsGoneMayMakeAPodYet(t *testing.T) {
+	f := newFound(t)
+	f.put(0, trainJobOf("tj", "T1"), 0)
+	f.put(0, jobSetOf("tj", "J1", "T1"), 0)
+	f.run(0)
+	f.daemon.Start()
+	f.remove(time.Second, trainJobOf("tj", "T1"))
+	f.remove(time.Minute, jobSetOf("tj", "J1", "T1")) // the garbage collector was stalled
+	f.run(time.Minute + 4*time.Second)
+	f.never("T1 Settled")
+	f.never("T1 Cleared")
+	f.run(2 * time.Minute)
+	if last := f.told[len(f.told)-1]; last != "T1 Cleared" {
+		t.Errorf("it was said: %q", f.told)
+	}
+}
+
+func TestANodeIsNotAbsentBeforeTheFirstListOfNodesHasCome(t *testing.T) {
+	clk := clocktesting.NewFakePassiveClock(epoch)
+	e := settle.New(settle.Config{Options: settle.Defaults(), Clock: clk, Live: &counted{}, Queue: pile{}})
+	e.ObjectSeen(facts.FromJobSet(jobSetOf("tj", "J1", "T1")), true)
+	e.PodSeen(facts.FromPod(podOf("P1", "J1", "n1", askedAt(0))), true)
+	clk.SetTime(epoch.Add(5 * time.Minute)) // the Node was deleted a moment ago
+	if err := e.Sync(t.Context(), facts.JobKey{Namespace: "team-a", Name: "tj", UID: "T1"}); err != nil {
+		t.Fatal(err)
+	}
+	if p := e.Jobs()[0].Pods[0]; p.Verdict != nodeproof.Unproven {
+		t.Errorf("%+v", p)
 	}
 }

@@ -62,8 +62,8 @@ type job struct {
 	// it is there; sure says that a live read agreed; known that a live read or the watch has told at all.
 	seen, gone facts.Instant
 	sure       bool
-	// late is when anything of the job arrived last since its TrainJob was gone.
-	late facts.Instant
+	// stirred is when anything of the job arrived last, or what could make pods went, since its TrainJob was gone.
+	stirred facts.Instant
 	// initial says that the TrainJob was there when orphand started; finished that it, or a JobSet of it, was once.
 	initial, finished bool
 	// objects are the remains that are there, other than pods; jobSets those it ever had, in order of arrival.
@@ -196,11 +196,16 @@ func newJob(key facts.JobKey, now facts.Instant) *job {
 // couldStart says whether a remain is there that a controller may still make pods from.
 func (j *job) couldStart() bool {
 	for _, o := range j.objects {
-		if (o.Kind == facts.KindJobSet || o.Kind == facts.KindJob) && !o.Terminating() {
+		if makesPods(o) {
 			return true
 		}
 	}
 	return false
+}
+
+// makesPods says whether an object is one for which controllers may make pods.
+func makesPods(o *facts.Object) bool {
+	return (o.Kind == facts.KindJobSet || o.Kind == facts.KindJob) && !o.Terminating()
 }
 
 // left counts the remains that are there, as far as the watches tell.
@@ -247,11 +252,11 @@ func (j *job) elsewhere() bool {
 }
 
 // quietEnds is when the job may be called settled at the earliest. Whoever makes a child of a job that is gone is behind, and
-// may make more.
+// may make more; and controllers learn a moment later that what they make children for is gone.
 func (j *job) quietEnds(o Options) facts.Instant {
 	from := j.gone
 	if j.key.Unknown() {
 		from = j.seen
 	}
-	return max(from, j.late).After(o.Quiet)
+	return max(from, j.stirred).After(o.Quiet)
 }

@@ -230,7 +230,7 @@ func (j *job) waitingFor() string {
 		return strconv.Itoa(alive) + " pods"
 	}
 	for _, o := range j.sortedObjects() {
-		if (o.Kind == facts.KindJobSet || o.Kind == facts.KindJob) && !o.Terminating() {
+		if makesPods(o) {
 			return o.Ref().String()
 		}
 	}

@@ -93,6 +93,9 @@ func (e *Engine) seeObject(o *facts.Object) {
 			e.jobSetArrived(j, o)
 		}
 	}
+	if before := j.objects[o.UID]; before != nil && makesPods(before) && !makesPods(o) {
+		e.stirred(j)
+	}
 	if o.Finished {
 		j.finished = true
 	}
@@ -280,6 +283,9 @@ func (e *Engine) strayGone(which func(*facts.Object) bool) {
 
 func (e *Engine) dropObject(j *job, uid types.UID) {
 	e.hasEnded(uid)
+	if makesPods(j.objects[uid]) {
+		e.stirred(j)
+	}
 	delete(j.objects, uid)
 	delete(j.onlyRead, uid)
 	delete(e.objects, uid)

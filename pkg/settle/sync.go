@@ -64,8 +64,13 @@ func (e *Engine) gather(key facts.JobKey) []read {
 	if j == nil {
 		return nil
 	}
-	e.strays = nil // the records have been read
 	now := e.now()
+	if e.strays != nil { // the first lists have come, and the records have been read
+		e.strays = nil
+		for _, p := range e.pods {
+			p.h.Recount(now)
+		}
+	}
 	if j.podDue.Known() && now >= j.podDue {
 		j.podDue = 0
 		for uid, p := range j.pods {
@@ -88,7 +93,7 @@ func (e *Engine) gather(key facts.JobKey) []read {
 			add(e.readNode(p.next.Need, now))
 		}
 		if p.check || p.unselected && p.due.Known() && now >= p.due && p.next.Verdict != nodeproof.Gone {
-			add(e.readPod(p))
+			add(e.readPod(p, now))
 		}
 	}
 	if len(reads) == 0 && e.wantsSurvey(j, now) {
@@ -212,12 +217,17 @@ func (e *Engine) readRoot(j *job, wanted facts.Instant) read {
 	}}
 }
 
-// readPod asks whether a pod is there that the filtered watch no longer selects.
-func (e *Engine) readPod(p *pod) read {
+// readPod asks whether a pod is there that the filtered watch no longer selects. wanted is when: the watch may tell of its
+// return, or of its end, while the answer is under way.
+func (e *Engine) readPod(p *pod, wanted facts.Instant) read {
 	f := p.h.Pod
 	return read{what: f.Ref(), do: func(ctx context.Context) (func(facts.Instant), error) {
 		live, err := e.c.Live.Pod(ctx, f.Namespace, f.Name)
 		return func(now facts.Instant) {
+			if p.h.Removal != nodeproof.Present && p.h.RemovedAt > wanted || p.h.Pod != f {
+				e.again(p)
+				return
+			}
 			if live == nil || live.UID != f.UID {
 				e.vanish(p, nodeproof.Unseen, nil, now)
 				return

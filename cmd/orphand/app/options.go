@@ -95,7 +95,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 	flags.DurationVar(&o.NodeDeletionQuarantine, "node-deletion-quarantine", o.NodeDeletionQuarantine, "how long a Node must have been gone, with its machine seen nowhere, before its deletion proves anything")
 	flags.DurationVar(&o.WeakEvidenceDelay, "weak-evidence-delay", o.WeakEvidenceDelay, "how long a node must have been Ready throughout before weak evidence from it counts")
-	flags.DurationVar(&o.SettleQuiet, "settle-quiet", o.SettleQuiet, "how long after a TrainJob was seen gone late children are waited for before Settled is said")
+	flags.DurationVar(&o.SettleQuiet, "settle-quiet", o.SettleQuiet, "how long after a TrainJob was seen gone, and the last of what makes pods for it, late children are waited for before Settled is said")
 	flags.IntVar(&o.Workers, "workers", o.Workers, "how many jobs are judged at a time")
 
 	flags.DurationVar(&o.RecordTTL, "record-ttl", o.RecordTTL, "how long the record of a job is kept after nothing of it is left")

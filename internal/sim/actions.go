@@ -85,6 +85,7 @@ func (w *World) actOnMachine(a Action, m *machine, d *dice) {
 	case RuntimeDown:
 		if m.up() {
 			m.runtimeDown = true
+			m.mute()
 			m.reconsider()
 		}
 	case RuntimeUp:

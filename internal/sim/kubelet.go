@@ -256,7 +256,8 @@ func (k *kubelet) heard(uid types.UID) {
 	w.post()
 }
 
-// unfinished: the kubelet stops before it has killed what it refused. Nothing in the API tells of that.
+// unfinished: the kubelet stops, or can kill nothing any more, before it has killed what it refused. Nothing in the API tells
+// of that.
 func (k *kubelet) unfinished() {
 	for _, uid := range k.order {
 		if k.workers[uid].refused && len(k.m.runtime.running(uid)) > 0 {

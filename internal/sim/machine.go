@@ -131,7 +131,15 @@ func (m *machine) thaw() {
 // partition cuts the machine off; its processes and its kubelet go on.
 func (m *machine) partition() {
 	m.cut = true
+	m.mute()
 	m.reconsider()
+}
+
+// mute: the runtime is down, so that the kubelet cannot kill what it refused, and it cannot say so.
+func (m *machine) mute() {
+	if m.cut && m.runtimeDown && m.kubelet != nil {
+		m.kubelet.unfinished()
+	}
 }
 
 // heal lets it reach the API server again.

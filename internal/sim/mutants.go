@@ -85,7 +85,7 @@ func Mutants() []Mutant {
 
 		// The reboot.
 		history("the watch of Nodes is never behind that of pods",
-			"	if l, ok := nodes.Live(h.Pod.Node); ok && l.At >= h.Asked && h.anchoring == nil {\n		h.anchoring = &l\n	}\n",
+			"	if l, ok := nodes.Live(h.Pod.Node); ok && l.At >= h.Asked && h.anchoring == nil {\n		h.anchoring = &l\n		if l.Node != nil {\n			h.mayRunOn(l.Node, now)\n		}\n	}\n",
 			"	if h.Anchored = now; h.Anchored.Known() {\n		return\n	}\n"),
 		history("the watch of Nodes is never behind a live read", "if l == nil || !nodes.reached(h.Pod.Node, *l) {", "if l == nil {"),
 		judge("any other boot is a later one", "case in.Node.UID == r.NodeUID, in.BootSeen > j.h.Anchored:", "default:"),
@@ -125,8 +125,8 @@ func Mutants() []Mutant {
 
 		// The job.
 		settle("a TrainJob that nobody saw is gone", "sync.go", "	if !j.present && !j.sure ||", "	if !j.present && !j.sure {\n		j.sure = true\n		if !j.gone.Known() {\n			j.gone = now\n		}\n	}\n	if false ||"),
-		settle("no child arrives late", "job.go", "return max(from, j.late).After(o.Quiet)", "return from"),
-		settle("a JobSet that is left starts nothing", "job.go", "if (o.Kind == facts.KindJobSet || o.Kind == facts.KindJob) && !o.Terminating() {", "if o.Kind == \"\" {"),
+		settle("no child arrives late", "job.go", "return max(from, j.stirred).After(o.Quiet)", "return from"),
+		settle("a JobSet that is left starts nothing", "job.go", "		if makesPods(o) {\n			return true", "		if o.Kind == \"\" {\n			return true"),
 		settle("the caches know of every pod", "job.go", "now < j.quietEnds(o), !j.surveyed.Known():", "now < j.quietEnds(o):"),
 		settle("a pod that is unproven is none of the job's business", "job.go", "	case j.counts[nodeproof.Unproven] > 0:\n		return Unproven\n", ""),
 		settle("a JobSet whose owner was taken off is nobody's", "observe.go", "if known, ok := e.jobSets[uid]; ok && (known == key || key == (facts.JobKey{})) {", "if known, ok := e.jobSets[uid]; ok && known == key {"),

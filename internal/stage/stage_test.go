@@ -298,7 +298,7 @@ func TestLatencyLetsOthersHappenMeanwhile(t *testing.T) {
 	p.stopped(t)
 	// The kubelet confirms while the TrainJob is being read. The pod ran before anybody looked: its node is read as well.
 	p.put(t, 2*time.Second, ended(terminating(pod("P1"), start.Add(31*time.Second))), now)
-	p.until(t, 8*time.Second, "7s p1 Gone/KubeletConfirmed", "7s Settling")
+	p.until(t, 9*time.Second, "7s p1 Gone/KubeletConfirmed", "7s Settling", "10s Settled")
 }
 
 func BenchmarkLifeOfAJob(b *testing.B) {

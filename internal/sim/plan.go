@@ -191,7 +191,11 @@ func NewPlan(seed uint64) Plan {
 	for i := range p.Jobs {
 		p.Actions = append(p.Actions, Action{At: d.between(2*time.Second, 40*time.Second), Do: CreateJob, Job: i})
 	}
-	p.troubles(d)
+	if d.chance(0.4) {
+		p.crucible(d)
+	} else {
+		p.troubles(d)
+	}
 	if d.chance(0.3) {
 		p.coincidence(d)
 	}
@@ -343,6 +347,38 @@ func (p *Plan) coincidence(d *dice) {
 		near(made+20*time.Second, SlowWatch, facts.KindNode, 2*gap)
 		near(made+21*time.Second+soon(), Reboot, "", 0)
 		near(made+40*time.Second+soon(), DeleteJob, "", 0)
+	}
+}
+
+// crucible makes the world small, and has much happen in it at once: to one machine and those that take its name, to one job,
+// and to the watches that tell of them.
+func (p *Plan) crucible(d *dice) {
+	p.Machines = p.Machines[:1+d.upTo(2)]
+	p.Jobs, p.Actions = p.Jobs[:1], p.Actions[:1]
+	p.Jobs[0].Jobs = 1
+	p.NodeGrace = d.between(14*time.Second, 20*time.Second)
+	p.SlowestPull = pick[time.Duration](d, 1, 2, 10) * time.Second
+	if p.Latency.To > 5*time.Second {
+		p.Latency = Slowness{}
+	}
+	made := p.Actions[0].At
+	// The second scene keeps the machine that had the name first.
+	p.Actions = append(p.Actions, Action{At: made + 8*time.Second, Do: Heal, Scene: 1})
+	at := made + d.between(2*time.Second, 20*time.Second)
+	for range 5 + d.upTo(9) {
+		a := Action{At: at, Scene: d.upTo(2), Pod: d.upTo(2), For: d.between(time.Second, time.Minute), Flag: d.chance(0.5), Policy: metav1.DeletePropagationBackground,
+			Kind: pick(d, facts.KindNode, facts.KindNode, facts.KindPod)}
+		switch x := d.upTo(100); {
+		case x < 45:
+			a.Do = pick(d, Cut, Cut, Heal, Heal, Heal, PowerOff, PowerOn, Reboot, Reboot, Freeze, Thaw, StopKubelet, RestartKubelet, RejectingStart, RuntimeDown, RuntimeUp,
+				Replace, Replace, Replace, DeleteNode, DeleteNode, Rejoin, Rejoin, Taint, Taint, AttestNode, Rename)
+		case x < 65:
+			a.Do = pick(d, DeletePod, DeletePod, ForceDelete, ForceDelete, DeleteJob, DeleteJob, DeleteJobSet, AttestPod, ForgeFailed)
+		default:
+			a.Do = pick(d, SlowWatch, SlowWatch, CutWatch, CutWatch, RestartDaemon, RestartDaemon, Relist)
+		}
+		p.Actions = append(p.Actions, a)
+		at += pick(d, d.between(0, time.Second), d.between(0, 6*time.Second), d.between(0, 25*time.Second))
 	}
 }
 

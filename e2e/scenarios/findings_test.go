@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/orphand/orphand/e2e/cluster"
@@ -87,18 +88,25 @@ func TestASuspendedTrainJobWhoseJobSetIsMadeAgainAndAgainIsFoundWithTheCount(t *
 	job, err := s.c.SubmitTrainJob(t.Context(), cluster.TrainJobSpec{Name: "recreated", Suspend: true, Runtime: cluster.ClusterRuntime,
 		Edit: func(job, _ *unstructured.Unstructured) { job.SetFinalizers([]string{"example.com/hold"}) }})
 	s.ok(err)
-	seen := map[string]bool{}
-	nextJobSet := func() string {
+	seen := map[types.UID]bool{}
+	nextJobSet := func() types.UID {
 		o, err := s.c.WaitObject(t.Context(), cluster.JobSets, job.Namespace, job.Name, func(o *unstructured.Unstructured) bool {
-			return o != nil && o.GetDeletionTimestamp() == nil && !seen[string(o.GetUID())]
+			return o != nil && o.GetDeletionTimestamp() == nil && !seen[o.GetUID()]
 		})
 		s.ok(err)
-		seen[string(o.GetUID())] = true
-		return string(o.GetUID())
+		seen[o.GetUID()] = true
+		return o.GetUID()
 	}
-	nextJobSet()
-	s.ok(s.c.DeleteTrainJob(t.Context(), job, metav1.DeletePropagationForeground))
+	first := nextJobSet()
+	s.ok(s.c.DeleteTrainJob(t.Context(), job, metav1.DeletePropagationBackground))
 	s.hears(daemon.Job(job.UID, "Deleting"))
+	// By hand, since the garbage collector of a foreground deletion stops at the first
+	// look that comes before Trainer's next JobSet.
+	for uid, n := first, 1; n < 3; n++ {
+		s.ok(s.c.Dynamic().Resource(cluster.JobSets).Namespace(job.Namespace).Delete(t.Context(), job.Name,
+			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uid)), PropagationPolicy: new(metav1.DeletePropagationBackground)}))
+		uid = nextJobSet()
+	}
 	found := s.hears(daemon.Found(signals.RecreateLoop, job.UID))
 	t.Logf("%s (count %d)", found.Message, found.Count)
 	if found.Count < 3 {

@@ -127,6 +127,11 @@ type OrphanStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Findings []FindingSummary `json:"findings,omitempty"`
+	// refusals say why orphand does not delete what is left of the job. Each reason is listed once.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Refusals []RefusalSummary `json:"refusals,omitempty"`
 	// jobSets are the UIDs of the JobSets that the job is known to have had.
 	// +optional
 	// +listType=atomic
@@ -210,6 +215,23 @@ type FindingSummary struct {
 	// until is when it was over.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
+}
+
+// RefusalSummary is one reason why objects of the job are not deleted, and which.
+type RefusalSummary struct {
+	// reason is the word by which orphand_refusals_total counts it.
+	Reason string `json:"reason"`
+	// message is the reason in words, with what the API server said where it said something.
+	Message string `json:"message"`
+	// objects are those that it holds for, as kind/name. At most 10 are listed.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Objects []string `json:"objects"`
+	// more is how many further objects are not listed.
+	// +optional
+	More int32 `json:"more,omitempty"`
+	// since is from when it has held for the first of them.
+	Since metav1.Time `json:"since"`
 }
 
 // OrphanList is a list of records.

@@ -57,6 +57,7 @@ func use(r *Recorder, n int) {
 		r.KindState("Pod", "watching")
 		r.LiveRead("Node", "absent")
 		r.Mode("observe")
+		r.ModeWanted("enforce")
 		r.NodesReadable(true)
 		r.Leader(false)
 		r.Panic()

@@ -18,6 +18,7 @@ type Recorder struct {
 	kindState        closed[pair, prometheus.Gauge]
 	liveReads        closed[pair, prometheus.Counter]
 	mode             closed[string, prometheus.Gauge]
+	modeWanted       closed[string, prometheus.Gauge]
 	deletes          closed[pair, prometheus.Counter]
 	removed          closed[pair, prometheus.Counter]
 	refusals         closed[string, prometheus.Counter]
@@ -111,6 +112,8 @@ func New(registerer prometheus.Registerer, build Build, words Vocabulary) (*Reco
 	})
 	mode := gaugeVec("orphand_mode", "1 for the mode in force: what this process may do to the cluster.", "mode")
 	r.mode = newClosed(refused, words.Modes, func(m string) prometheus.Gauge { return mode.WithLabelValues(m) })
+	wanted := gaugeVec("orphand_mode_wanted", "1 for the mode that --mode asks for. Where orphand_mode differs, a permission to delete is missing and nothing is deleted.", "mode")
+	r.modeWanted = newClosed(refused, words.Modes, func(m string) prometheus.Gauge { return wanted.WithLabelValues(m) })
 
 	deletes := counterVec("orphand_deletes_total", "DELETE calls, by answer. Accepted and Absent are successes.", "kind", "outcome")
 	r.deletes = newClosed(refused, product(words.DeletedKinds, words.DeleteOutcomes), func(p pair) prometheus.Counter {
@@ -238,6 +241,11 @@ func (r *Recorder) LiveRead(kind, outcome string) {
 // Mode records the mode in force.
 func (r *Recorder) Mode(mode string) {
 	choose(r.mode, mode, func(string) bool { return true })
+}
+
+// ModeWanted records the mode that was asked for.
+func (r *Recorder) ModeWanted(mode string) {
+	choose(r.modeWanted, mode, func(string) bool { return true })
 }
 
 // Deleted counts a DELETE by its answer.

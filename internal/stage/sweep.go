@@ -3,6 +3,7 @@ package stage
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/orphand/orphand/pkg/facts"
@@ -11,6 +12,7 @@ import (
 	"github.com/orphand/orphand/pkg/sweep"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -28,7 +30,7 @@ type Sweeping struct {
 func Sweep(p Parts, process Process, c sweep.Config) *Sweeping {
 	s := &Sweeping{Process: process, policy: c.Policy}
 	s.queue = NewQueue(p.Loop, compareKeys, func(k sweep.Key) error { return s.Sweeper.Sync(context.Background(), k) })
-	c.Queue, c.Clock, c.Live, c.Sink = s.queue, p.Clock, liveObjects{live{api: p.API}}, p.Sink
+	c.Queue, c.Clock, c.Live, c.Sink, c.Notices = s.queue, p.Clock, liveObjects{live{api: p.API}}, p.Sink, notices{p.API}
 	s.Sweeper = sweep.New(c)
 	return s
 }
@@ -138,6 +140,28 @@ func plain(o Object) *unstructured.Unstructured {
 		u.SetKind(kind.Kind)
 	}
 	return u
+}
+
+// Event is the kind of notices.
+var Event = Kind{Group: "events.k8s.io", Kind: "Event"}
+
+// notices writes notices as Events, by requests.
+type notices struct{ api *API }
+
+// Announce satisfies sweep.Notices.
+func (a notices) Announce(_ context.Context, n sweep.Notice) (facts.Instant, error) {
+	name := fmt.Sprintf("%s.%s.%d", n.Name, n.UID, n.Due)
+	if err := a.api.Request("create", Event, n.Namespace, name); err != nil {
+		return 0, err
+	}
+	if made := a.api.Get(Event, n.Namespace, name); made != nil {
+		return facts.At(made.GetCreationTimestamp().Time), nil
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": n.Text}}
+	u.SetNamespace(n.Namespace)
+	u.SetName(name)
+	u.SetCreationTimestamp(metav1.NewTime(n.At.Time()))
+	return n.At, a.api.Put(u, Delivery{})
 }
 
 // liveObjects reads any object past the caches.

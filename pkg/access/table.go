@@ -122,7 +122,7 @@ func Calls() []Call {
 			Why: "What a record says of its job is its status, which others wait for."},
 
 		{Feature: Records, Group: groupEvents, Version: "v1", Resource: "events", Verbs: []string{"create", "patch"},
-			Why: "A finding is told as an Event on the TrainJob, or on its record; without it only the log and the metrics have it."},
+			Why: "A finding is told as an Event on the TrainJob, or on its record, and a deletion by policy is announced on its object; without it only the log has either, and what is to be announced stays."},
 
 		{Feature: Election, Group: groupCoordination, Version: "v1", Resource: "leases", Verbs: []string{"create"},
 			Why: "The first replica makes the Lease; Kubernetes cannot restrict this by name."},
@@ -154,6 +154,8 @@ func Calls() []Call {
 			Why: "A finished TrainJob that is due is deleted under its UID."},
 		{Feature: Retention, Version: "v1", Resource: "configmaps", Name: "orphand-retention", Verbs: []string{"list"},
 			Why: "Rules that namespaces bring, where the policy lets them; without it such a policy is not taken up."},
+		{Feature: Retention, Group: groupEvents, Version: "v1", Resource: "events", Verbs: get,
+			Why: "The Event by which an earlier process announced a deletion, by name, where a rule or --notice asks for notices; without it such an object stays."},
 		{Feature: Retention, Group: groupBatch, Version: "v1", Resource: "cronjobs", Verbs: get,
 			Why: "Metadata of the CronJob of a Job, which decides on it for as long as it is there; without it the Job is kept."},
 		{Feature: Retention, Group: "argoproj.io", Version: "v1alpha1", Resource: "workflows", Verbs: sweep, Spare: true,

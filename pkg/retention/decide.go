@@ -44,7 +44,9 @@ type Case struct {
 	Recreated int
 	// Surplus is since when keepLast wants it gone; unknown for not at all.
 	Surplus facts.Instant
-	Now     facts.Instant
+	// Notice is how long before a deletion it is announced, by rules that do not say so themselves.
+	Notice time.Duration
+	Now    facts.Instant
 }
 
 // skewTolerance is how far clocks may differ before it is worth a word.
@@ -100,7 +102,16 @@ func (p *Policy) Decide(c Case) Decision {
 		return keep(PodLogTime)
 	}
 	d.Verb = Delete
+	d.Notice = min(r.notice(c.Notice), d.Due.Sub(o.FinishedAt))
 	return d
+}
+
+// notice is how long before a deletion it is announced.
+func (r *rule) notice(otherwise time.Duration) time.Duration {
+	if r.Rule.Notice != nil {
+		return time.Duration(*r.Rule.Notice)
+	}
+	return otherwise
 }
 
 // ours says whether an object is the policy's to decide on at all; if not, the decision says why.

@@ -333,6 +333,30 @@ func TestADecisionNamesTheRuleAndTheClamp(t *testing.T) {
 	}
 }
 
+func TestADeletionIsAnnouncedAheadButNotBeforeTheFinish(t *testing.T) {
+	for _, row := range []struct {
+		name, policy string
+		otherwise    time.Duration
+		notice       time.Duration
+		announce     int
+		// goes is when it may go when it was announced 4000 s after the start.
+		goes int
+	}{
+		{"no notice", minute, 0, 0, 60, 4000},
+		{"a rule's notice", `rules: [{name: all, ttlAfterFinished: 7200s, notice: 3600s}]`, 0, time.Hour, 3600, 7600},
+		{"that of the flag", `rules: [{name: all, ttlAfterFinished: 7200s}]`, time.Hour, time.Hour, 3600, 7600},
+		{"a rule that wants none", `rules: [{name: all, ttlAfterFinished: 7200s, notice: 0s}]`, time.Hour, 0, 7200, 7200},
+		{"a notice longer than the TTL", `rules: [{name: all, ttlAfterFinished: 60s, notice: 3600s}]`, 0, time.Minute, 0, 4060},
+		{"an announcement in good time", `rules: [{name: all, ttlAfterFinished: 9000s, notice: 3600s}]`, 0, time.Hour, 5400, 9000},
+	} {
+		p := policy(t, row.policy)
+		d := p.Decide(Case{Object: object(t, p, annotated("")), Notice: row.otherwise, Now: second(0)})
+		if d.Notice != row.notice || d.Announce() != second(row.announce) || d.Goes(second(4000)) != second(row.goes) {
+			t.Errorf("%s: notice %v, announced at %v, goes at %v", row.name, d.Notice, d.Announce().Time(), d.Goes(second(4000)).Time())
+		}
+	}
+}
+
 func TestAnAnnotationThatIsNotUnderstoodWarnsOfItsValue(t *testing.T) {
 	p := policy(t, hour)
 	for value, warns := range map[string]bool{`10ay`: true, `""`: true, `"-5m"`: true, `0s`: false, `999999999999h`: true, `1h`: false} {

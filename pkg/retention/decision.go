@@ -92,6 +92,8 @@ type Decision struct {
 	// Source is what Due comes from, and Clamp what cut it, in words; empty when nothing did.
 	Source Source
 	Clamp  string
+	// Notice is how long before Due it is announced, for Delete: never longer than from its finish to Due. 0 for not at all.
+	Notice time.Duration
 	// DryRun says that the policy only wants it reported.
 	DryRun bool
 	// Again is when the decision can change by time alone, for Keep; unknown for never.
@@ -146,6 +148,9 @@ func (d Decision) Explain() string {
 	if d.Clamp != "" {
 		text += "; " + d.Clamp
 	}
+	if d.Notice > 0 && !d.DryRun {
+		text += "; an Event on it announces that " + FormatDuration(d.Notice) + " before"
+	}
 	for _, w := range d.Warnings {
 		text += "; ignored " + w.String()
 	}
@@ -154,6 +159,15 @@ func (d Decision) Explain() string {
 
 // Due says whether the object is to go now.
 func (d Decision) due(now facts.Instant) bool { return d.Verb == Delete && d.Due <= now }
+
+// Announce is when the deletion is to be announced, for a decision that has a Notice.
+func (d Decision) Announce() facts.Instant { return d.Due.Add(-d.Notice) }
+
+// Goes is when the object may go, once its deletion was announced: whoever reads the announcement has as long as Notice
+// says, also of what was due already when it could first be made.
+func (d Decision) Goes(announced facts.Instant) facts.Instant {
+	return max(d.Due, announced.Add(d.Notice))
+}
 
 // Acts says whether an object is to be deleted now, and not only reported.
 func (d Decision) Acts(now facts.Instant) bool { return d.due(now) && !d.DryRun }

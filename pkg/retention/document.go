@@ -46,7 +46,7 @@ type Rule struct {
 	DeletePods  *ByOutcome `json:"deletePodsAfter,omitempty" doc:"How long finished pods are kept for their logs, from their own end. Until then the job that they belong to stays as well."`
 
 	DryRun      bool      `json:"dryRun,omitempty" doc:"Decide and report, but delete nothing by this rule."`
-	Notice      *Duration `json:"notice,omitempty" doc:"How long before a deletion an Event on the object announces it."`
+	Notice      *Duration `json:"notice,omitempty" doc:"How long before a deletion an Event on the object announces it; --notice, when left out. What is due already when it can first be announced goes that much later. 0s: no announcement."`
 	Propagation string    `json:"propagation,omitempty" doc:"How dependents are deleted. Only Background: foreground deletion wedges TrainJobs, orphaning leaves their pods running." enum:"Background"`
 }
 

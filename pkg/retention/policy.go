@@ -222,6 +222,9 @@ func (d *decoder) times(r *Rule, path string) {
 		if r.Max != nil && *ttl > *r.Max {
 			d.warn(field, "%s is more than max, which cuts it to %s", FormatDuration(time.Duration(*ttl)), FormatDuration(time.Duration(*r.Max)))
 		}
+		if r.Notice != nil && *r.Notice > *ttl {
+			d.warn(path+".notice", "%s is more than the TTL, %s: such objects are announced when they finish", FormatDuration(time.Duration(*r.Notice)), FormatDuration(time.Duration(*ttl)))
+		}
 	}
 }
 
@@ -417,14 +420,6 @@ func (p *Policy) rule(o *Object) *rule {
 // PodStages says whether any rule looks at pods beyond whether they run.
 func (p *Policy) PodStages() bool {
 	return slices.ContainsFunc(p.rules, func(r *rule) bool { return r.StopRunning != nil || r.DeletePods != nil })
-}
-
-// Notice is how long before its deletion an object's going is to be announced; 0 for not at all.
-func (p *Policy) Notice(o *Object) time.Duration {
-	if r := p.rule(o); r != nil && r.Rule.Notice != nil {
-		return time.Duration(*r.Rule.Notice)
-	}
-	return 0
 }
 
 // instantOf keeps the record's own zero for what is unknown.

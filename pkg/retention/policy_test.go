@@ -129,6 +129,7 @@ func TestRulesThatCanNeverMatchAreWarnedOf(t *testing.T) {
 		{"an expression first", `[{name: a, match: {expression: "true"}}, {name: b}]`, ""},
 		{"an exclusion first", `[{name: a, match: {namespaces: ["!x"]}}, {name: b}]`, ""},
 		{"a TTL above max", `[{name: a, ttlAfterFinished: 10d, max: 5d}]`, "10d is more than max, which cuts it to 5d"},
+		{"a notice above the TTL", `[{name: a, ttlAfterFinished: 10m, notice: 1h}]`, "1h is more than the TTL, 10m: such objects are announced when they finish"},
 		{"no rules", `[]`, "no rules: everything is kept"},
 	} {
 		p, problems := LoadInline([]byte("rules: " + row.rules))

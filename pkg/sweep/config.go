@@ -22,6 +22,8 @@ type Key struct {
 	Group string
 	// Release lets what is due go, as fast as the brakes allow.
 	Release bool
+	// Memory reads and stores what was removed.
+	Memory bool
 }
 
 // Live reads the API server itself, not a cache.
@@ -82,9 +84,16 @@ type Config struct {
 	Queue   Queue
 	Deleter Deleter
 	Brakes  Brakes
+	// Notices make notices of deletions; nil for in the log alone. Notice is how long before, by rules that do not say so.
+	Notices Notices
+	Notice  time.Duration
 	// MayDelete is the reason why nothing is deleted in a namespace, "" for none.
 	MayDelete func(namespace string) reap.Reason
-	Sink      signals.Sink
+	// Leads says whether this process may write; nil for always.
+	Leads func() bool
+	// Store keeps what was removed over restarts; nil for in memory only.
+	Store Store
+	Sink  signals.Sink
 	// Recorder counts; nil for nobody.
 	Recorder Recorder
 	// GCGrace is how long the garbage collector is given with an object whose owner is gone.

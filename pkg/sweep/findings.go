@@ -146,23 +146,6 @@ func digest(u *unstructured.Unstructured) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// timeNotice announces a deletion, or sets the time at which it is to be announced.
-func (s *Sweeper) timeNotice(e *entry, d retention.Decision, now facts.Instant) {
-	ahead := s.policy.Notice(e.o)
-	if ahead == 0 || e.noticed || d.DryRun {
-		return
-	}
-	if at := d.Due.Add(-ahead); now < at {
-		s.c.Queue.AddAfter(Key{UID: e.o.UID}, at.Sub(now))
-		return
-	}
-	if s.c.MayDelete(e.o.Namespace) != "" {
-		return
-	}
-	e.noticed = true
-	s.tell(e.o, signals.Event{Code: signals.RetentionAnnounced}, d)
-}
-
 // resourceOf is where an object that was read is served.
 func resourceOf(k *retention.Kind, u *unstructured.Unstructured) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: u.GroupVersionKind().Version, Resource: k.Resource}

@@ -2,12 +2,18 @@ package sweep
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/retention"
+	"github.com/orphand/orphand/pkg/signals"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +39,10 @@ type Kube struct {
 	unknown map[schema.GroupKind]time.Time
 }
 
-var _ Live = (*Kube)(nil)
+var (
+	_ Live    = (*Kube)(nil)
+	_ Notices = (*Kube)(nil)
+)
 
 // unknownFor is how long a kind that nobody serves is not asked for again.
 const unknownFor = time.Minute
@@ -90,6 +99,42 @@ func (k *Kube) Owner(ctx context.Context, namespace string, o facts.Owner) (bool
 		return false, fmt.Errorf("reading %s %s/%s: %w", kind, namespace, o.Name, err)
 	}
 	return found.UID == o.UID, nil
+}
+
+// noteLimit is what the API takes of an Event's note (events.k8s.io/v1).
+const noteLimit = 1024
+
+// Announce satisfies Notices by an Event on the object. The Event's name comes from the object's UID and the due time: a
+// process that did not make it finds it, and does not make another for as long as the API server keeps Events.
+func (k *Kube) Announce(ctx context.Context, n Notice) (facts.Instant, error) {
+	at := n.Of.Resources()[0].GroupVersion().String()
+	note := n.Text
+	if len(note) > noteLimit {
+		note = note[:noteLimit-3] + "..."
+	}
+	event := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.event()},
+		EventTime:  metav1.NewMicroTime(n.At.Time()), ReportingController: "orphand", ReportingInstance: "orphand",
+		Action: "Announce", Reason: string(signals.RetentionAnnounced), Type: corev1.EventTypeNormal, Note: note,
+		Regarding: corev1.ObjectReference{APIVersion: at, Kind: n.Of.Kind, Namespace: n.Namespace, Name: n.Name, UID: n.UID},
+	}
+	_, err := k.Core.EventsV1().Events(n.Namespace).Create(ctx, event, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return n.At, err
+	}
+	made, err := k.Core.EventsV1().Events(n.Namespace).Get(ctx, event.Name, metav1.GetOptions{})
+	if err != nil {
+		return 0, err
+	}
+	return min(facts.At(made.EventTime.Time), n.At), nil
+}
+
+// event is the name of the Event that a notice is.
+func (n Notice) event() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", n.UID, n.Due))
+	const longest = 253 - 17
+	name := n.Name[:min(len(n.Name), longest)]
+	return strings.TrimRight(name, ".-") + "." + hex.EncodeToString(sum[:8])
 }
 
 func (k *Kube) mapping(kind schema.GroupKind) (*meta.RESTMapping, error) {

@@ -35,6 +35,7 @@ type Sweeper struct {
 	// blind are the labels of pods that cannot be watched.
 	blind    map[string]bool
 	cleanups retention.Cleanups
+	memory   memory
 	due      release
 	warned   map[warning]bool
 	pruned   facts.Instant
@@ -62,7 +63,10 @@ type entry struct {
 	// deleted is when a DELETE of it was accepted.
 	deleted facts.Instant
 	raised  map[signals.Finding]bool
+	// noticed says that the log has it that the object would go, were it not for dryRun.
 	noticed bool
+	// announced is the notice of its deletion.
+	announced announcement
 	// backlog says that it was due long before the policy came.
 	backlog bool
 }
@@ -96,6 +100,12 @@ func New(c Config) *Sweeper {
 	if c.Sink == nil {
 		c.Sink = signals.Discard{}
 	}
+	if c.Notices == nil {
+		c.Notices = spoken{}
+	}
+	if c.Leads == nil {
+		c.Leads = func() bool { return true }
+	}
 	if c.MayDelete == nil {
 		c.MayDelete = func(string) reap.Reason { return "" }
 	}
@@ -113,6 +123,7 @@ func (s *Sweeper) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun = true
+	s.unsure()
 	s.all()
 }
 
@@ -120,6 +131,7 @@ func (s *Sweeper) Begin() {
 func (s *Sweeper) Again() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unsure()
 	s.all()
 }
 
@@ -129,6 +141,8 @@ func (s *Sweeper) Remembering(c Config) *Sweeper {
 	defer s.mu.Unlock()
 	next := New(c)
 	next.cleanups, s.cleanups = s.cleanups, retention.Cleanups{}
+	next.memory.removals, s.memory.removals = s.memory.removals, retention.Removals{}
+	next.due.spent, next.due.base = s.due.spent, s.due.base
 	return next
 }
 

@@ -29,6 +29,8 @@ func (s *Sweeper) Sync(ctx context.Context, k Key) error {
 	case k.Release:
 		s.let()
 		return nil
+	case k.Memory:
+		return s.syncMemory(ctx)
 	case k.Group != "":
 		s.regroup(k.Group)
 		return nil
@@ -44,11 +46,20 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 	}
 	s.mu.Lock()
 	e, d := s.judge(uid)
+	if e != nil && s.unannounced(e, d) {
+		o := e.o
+		s.mu.Unlock()
+		if err := s.announce(ctx, o, d); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		e, d = s.judge(uid)
+	}
 	released := e != nil && e.released
 	if e != nil {
 		e.released = false
 	}
-	if e == nil || !d.Acts(s.now()) || !s.allowed(e.o.Namespace, &e.refused) || s.collected(e) {
+	if e == nil || !d.Acts(s.now()) || !s.allowed(e.o.Namespace, &e.refused) || s.heldByNotice(e, d) || s.collected(e) {
 		s.mu.Unlock()
 		return nil
 	}
@@ -95,7 +106,7 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 	}
 	s.replace(e, s.policy.Read(o.Of, u))
 	e, d = s.judge(uid)
-	if !d.Acts(s.now()) || !s.allowed(e.o.Namespace, &e.refused) {
+	if !d.Acts(s.now()) || !s.allowed(e.o.Namespace, &e.refused) || s.heldByNotice(e, d) {
 		s.mu.Unlock()
 		return nil
 	}
@@ -166,7 +177,7 @@ func (s *Sweeper) delete(ctx context.Context, o *retention.Object, d retention.D
 	if e := s.objects[o.UID]; e != nil {
 		e.deleted = now
 		if !e.backlog {
-			s.c.Recorder.RetentionLateness(now.Sub(max(d.Due, e.known)))
+			s.c.Recorder.RetentionLateness(now.Sub(e.goes(d)))
 		}
 		s.c.Queue.AddAfter(Key{UID: o.UID}, heldAfter)
 	}
@@ -214,7 +225,7 @@ func (s *Sweeper) judge(uid types.UID) (*entry, retention.Decision) {
 
 func (s *Sweeper) caseOf(e *entry, now facts.Instant) retention.Case {
 	o := e.o
-	c := retention.Case{Object: o, Owner: s.ownerOf(e), Now: now, Surplus: e.surplus, Recreated: s.cleanups.Recreated(o, s.policy.Recreations())}
+	c := retention.Case{Object: o, Owner: s.ownerOf(e), Now: now, Surplus: e.surplus, Notice: s.c.Notice, Recreated: s.cleanups.Recreated(o, s.policy.Recreations())}
 	if o.Finished && o.Elsewhere == "" {
 		var known bool
 		c.Pods, known = s.podsOf(o)

@@ -45,6 +45,7 @@ type Options struct {
 	// RetentionPolicy is a file; empty for none.
 	RetentionPolicy string
 	MaxSharePerHour float64
+	Notice          time.Duration
 
 	KubeAPIQPS   float32
 	KubeAPIBurst int
@@ -117,6 +118,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 	flags.StringVar(&o.RetentionPolicy, "retention-policy", o.RetentionPolicy, "file with the retention policy for finished jobs; it is read again when it changes")
 	flags.Float64Var(&o.MaxSharePerHour, "max-share-per-hour", o.MaxSharePerHour, "share of a kind's objects, from 0 to 1, that may go within an hour of those that were due before the retention policy came; 100 may in any case")
+	flags.DurationVar(&o.Notice, "notice", o.Notice, "how long before its deletion by the retention policy an Event announces it on the object, where its rule does not say; 0 for no announcement")
 
 	flags.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "requests per second to the Kubernetes API, over time; 0 leaves it to the server's own fairness")
 	flags.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "requests to the Kubernetes API in a burst")
@@ -168,6 +170,7 @@ func (o *Options) Validate() []string {
 		{"held-after", o.HeldAfter},
 		{"runtime-copy-grace", o.RuntimeCopyGrace},
 		{"calm", o.Calm},
+		{"notice", o.Notice},
 	} {
 		if d.value < 0 {
 			problem(d.flag, "%v: use 0s or more", d.value)

@@ -50,7 +50,7 @@ type retainer struct {
 	clients  informers.Clients
 	engine   *settle.Engine
 	force    enforcement
-	live     sweep.Live
+	live     *sweep.Kube
 	// ready says that what the engine knows of pods can be relied upon.
 	ready func() bool
 	queue *queue.Queue[sweep.Key]
@@ -256,7 +256,7 @@ func (r *retainer) enforce(ctx context.Context, p *retention.Policy) error {
 	}
 	r.stop()
 	config := r.options.sweep(r.force, r.engine, p)
-	config.Queue, config.Live = r.queue, r.live
+	config.Queue, config.Live, config.Notices = r.queue, r.live, r.live
 	next := sweep.New(config)
 	if r.sweeper != nil {
 		next = r.sweeper.Remembering(config)

@@ -12,7 +12,8 @@ import (
 func (o *Options) sweep(e enforcement, engine *settle.Engine, policy *retention.Policy) sweep.Config {
 	c := sweep.Config{
 		Policy: policy, Clock: e.clock, Pods: engine, Deleter: e.deleter, Brakes: e.brakes, Sink: e.sink, GCGrace: o.GCGrace,
-		Share: retention.Share{PerHour: o.MaxSharePerHour, Floor: retention.DefaultShare().Floor},
+		Notice: o.Notice,
+		Share:  retention.Share{PerHour: o.MaxSharePerHour, Floor: retention.DefaultShare().Floor},
 		MayDelete: func(namespace string) reap.Reason {
 			reason, may := e.mode(namespace)
 			switch {

@@ -47,6 +47,8 @@ type Config struct {
 	Clock   clock.PassiveClock
 	// Leads says whether this process may write; nil for always.
 	Leads func() bool
+	// Refusals lists why what is left of a job is not deleted; nil for nobody. Whoever knows them calls Keep when they change.
+	Refusals func(facts.JobKey) []Refusal
 }
 
 // The pace of writes. What a restart must not lose is written soon: a new state, a new pod, a pod that went without proof, and
@@ -87,6 +89,9 @@ type entry struct {
 func New(c Config) *Ledger {
 	if c.Leads == nil {
 		c.Leads = func() bool { return true }
+	}
+	if c.Refusals == nil {
+		c.Refusals = func(facts.JobKey) []Refusal { return nil }
 	}
 	return &Ledger{c: c, written: map[facts.JobKey]*entry{}, vouched: map[recordKey]map[types.UID]nodeproof.Attestation{}}
 }
@@ -195,7 +200,8 @@ func (l *Ledger) Sync(ctx context.Context, key facts.JobKey) error {
 		l.mu.Unlock()
 		return nil
 	}
-	kept, all := digests(n)
+	refusals := summarize(l.c.Refusals(key))
+	kept, all := digests(n, refusals)
 	now := l.c.Clock.Now()
 	if wait, same := e.wait(n.State, kept, all, now); same {
 		return nil
@@ -211,6 +217,7 @@ func (l *Ledger) Sync(ctx context.Context, key facts.JobKey) error {
 	if err != nil {
 		return err
 	}
+	o.Status.Refusals = refusals
 	stored, err := l.c.Records.Apply(ctx, o)
 	l.mu.Lock()
 	l.trouble = ""
@@ -260,7 +267,7 @@ func missing(of, in map[uint64]bool) bool {
 }
 
 // digests condense a note: what a restart must not lose of each pod, and everything.
-func digests(n settle.Note) (kept map[uint64]bool, all uint64) {
+func digests(n settle.Note, refusals []v1alpha1.RefusalSummary) (kept map[uint64]bool, all uint64) {
 	kept = make(map[uint64]bool, len(n.Pods)+len(n.Proven))
 	h, each := fnv.New64a(), fnv.New64a()
 	put := func(h hash.Hash, parts ...string) {
@@ -305,6 +312,9 @@ func digests(n settle.Note) (kept map[uint64]bool, all uint64) {
 	put(h, string(n.State), n.WaitingFor, fmt.Sprint(n.Alive, n.Unproven, n.Gone, len(n.Findings)))
 	for _, f := range n.Findings {
 		put(h, f.Cause, fmt.Sprint(f.Until))
+	}
+	for _, r := range refusals {
+		put(h, r.Reason, r.Message, fmt.Sprint(r.Objects, r.More))
 	}
 	return kept, h.Sum64()
 }

@@ -33,6 +33,8 @@ type EnforcerConfig struct {
 	DryRun   bool
 	Sink     signals.Sink
 	Recorder Recorder
+	// Changed is told when Refusals lists something else of a job than before; nil for nobody. It must not block.
+	Changed func(facts.JobKey)
 }
 
 // Enforcer deletes orphans: what the garbage collector should have taken and did not. It is safe for concurrent use, one
@@ -68,6 +70,9 @@ func NewEnforcer(c EnforcerConfig) *Enforcer {
 	}
 	if c.Leads == nil {
 		c.Leads = func() bool { return true }
+	}
+	if c.Changed == nil {
+		c.Changed = func(facts.JobKey) {}
 	}
 	return &Enforcer{c: c, refused: map[facts.JobKey]map[types.UID]Refusal{}, asked: map[facts.JobKey]map[types.UID]Kind{}}
 }
@@ -386,13 +391,22 @@ func (t *turn) tell(c candidate, code signals.Code, outcome string) {
 	t.c.Sink.Emit(ev)
 }
 
-// remember keeps the refusals of a job, and counts those that are new or have another reason.
+// remember keeps the refusals of a job, counts those that are new or have another reason, and tells when any is another.
 func (e *Enforcer) remember(job facts.JobKey, now map[types.UID]Refusal) {
+	if e.replace(job, now) {
+		e.c.Changed(job)
+	}
+}
+
+func (e *Enforcer) replace(job facts.JobKey, now map[types.UID]Refusal) (changed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.refused[job]
+	changed = len(before) != len(now)
 	for uid, r := range now {
-		if had, ok := before[uid]; ok && had.Reason == r.Reason {
+		had, ok := before[uid]
+		changed = changed || !ok || had.Reason != r.Reason || had.Detail != r.Detail
+		if ok && had.Reason == r.Reason {
 			r.Since = had.Since
 			now[uid] = r
 			continue
@@ -401,10 +415,14 @@ func (e *Enforcer) remember(job facts.JobKey, now map[types.UID]Refusal) {
 	}
 	if len(now) == 0 {
 		delete(e.refused, job)
-		return
+		return changed
 	}
 	e.refused[job] = now
+	return changed
 }
+
+// Words is the refusal in a sentence's words.
+func (r Refusal) Words() string { return said(r.Reason, r.Detail) }
 
 // Refusals lists why objects of a job are not deleted, by reference. It is what explain repeats.
 func (e *Enforcer) Refusals(job facts.JobKey) []Refusal {

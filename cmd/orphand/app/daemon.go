@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/metrics"
 	"github.com/orphand/orphand/pkg/reap"
 	"github.com/orphand/orphand/pkg/signals"
@@ -94,7 +95,8 @@ func newDaemon(c config) (*daemon, error) {
 	writes := &reap.Kube{Core: api.Kube, Dynamic: api.Dynamic, Metadata: api.Metadata}
 	d.recorder.ModeWanted(c.options.Mode)
 	d.mode = newMode(c.options, writes, c.clock, d.sink, d.recorder.Mode)
-	force := c.options.enforcement(enforcement{api: writes, clock: c.clock, sink: d.sink, recorder: d.recorder, mode: d.mode.enforced, leads: d.leads})
+	force := c.options.enforcement(enforcement{api: writes, clock: c.clock, sink: d.sink, recorder: d.recorder, mode: d.mode.enforced, leads: d.leads,
+		refused: func(job facts.JobKey) { d.follower.ledger.Keep(job) }})
 	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder, d.leads, c.options.enforcer(force), force.forget); err != nil {
 		return nil, err
 	}

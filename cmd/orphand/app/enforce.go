@@ -10,6 +10,7 @@ import (
 
 	"github.com/orphand/orphand/api/v1alpha1"
 	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/ledger"
 	"github.com/orphand/orphand/pkg/reap"
 	"github.com/orphand/orphand/pkg/signals"
 )
@@ -54,6 +55,8 @@ type enforcement struct {
 	mode func(namespace string) (reap.Reason, bool)
 	// leads says whether this process may write, at the moment when it is asked.
 	leads func() bool
+	// refused is told of a job of which something is not deleted for another reason than before; nil for nobody.
+	refused func(facts.JobKey)
 	// deleter and brakes are one for everything that deletes.
 	deleter *reap.Deleter
 	brakes  *reap.Brakes
@@ -97,5 +100,17 @@ func (o *Options) enforcer(e enforcement) *reap.Enforcer {
 		Namespaces:    o.cleans,
 		RuntimeCopies: copies,
 		DryRun:        o.DryRun,
+		Changed:       e.refused,
 	})
+}
+
+// refusals lists for its record why what is left of a job is not deleted.
+func refusals(e *reap.Enforcer) func(facts.JobKey) []ledger.Refusal {
+	return func(job facts.JobKey) []ledger.Refusal {
+		var list []ledger.Refusal
+		for _, r := range e.Refusals(job) {
+			list = append(list, ledger.Refusal{Object: r.Ref, Reason: string(r.Reason), Message: r.Words(), Since: facts.At(r.Since)})
+		}
+		return list
+	}
 }

@@ -27,8 +27,8 @@ func newExplainCommand(streams Streams) *cobra.Command {
 		Long: `explain reads the pod, its node and the record that "orphand run" keeps of its job, judges
 them by the same rules, and prints every rule that was considered: whether it holds, why,
 and what would make it hold. Of a TrainJob or a record it explains every pod that is not
-gone. It changes nothing and needs no running orphand; without a record it knows only
-what the API server shows now.
+gone, and repeats why "orphand run" does not delete what is left. It changes nothing and
+needs no running orphand; without a record it knows only what the API server shows now.
 
 Of a TrainJob, and of an object of any other kind that the retention policy is for, it
 says whether the policy keeps it or when it goes, by which rule and what cut it.`,
@@ -121,6 +121,11 @@ func (x *explainer) pod(ctx context.Context, namespace, name string) error {
 			if p.History.Pod.Name == name && (live == nil || p.History.Pod.UID == live.UID) {
 				found = p
 				fmt.Fprintf(x.out, "%s is on record %s\n", p.History.Pod.Ref(), o.Name)
+				for _, r := range o.Status.Refusals {
+					if slices.Contains(r.Objects, "pod/"+name) {
+						fmt.Fprintf(x.out, "  not deleted (%s) since %s: %s\n", r.Reason, r.Since.UTC().Format(time.RFC3339), r.Message)
+					}
+				}
 			}
 		}
 	}
@@ -180,6 +185,18 @@ func (x *explainer) summary(o *v1alpha1.Orphan) {
 			fmt.Fprintf(x.out, "  finding %s since %s: %s\n", f.Code, f.Since.UTC().Format(time.RFC3339), f.Message)
 		}
 	}
+	for _, r := range o.Status.Refusals {
+		fmt.Fprintf(x.out, "  not deleted (%s) since %s: %s: %s\n", r.Reason, r.Since.UTC().Format(time.RFC3339), refused(r), r.Message)
+	}
+}
+
+// refused names the objects of a refusal.
+func refused(r v1alpha1.RefusalSummary) string {
+	text := strings.Join(r.Objects, ", ")
+	if r.More > 0 {
+		text += fmt.Sprintf(" and %d more", r.More)
+	}
+	return text
 }
 
 // explain judges one pod anew and prints everything that was considered.

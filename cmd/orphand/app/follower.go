@@ -22,6 +22,7 @@ import (
 	"github.com/orphand/orphand/pkg/ledger"
 	"github.com/orphand/orphand/pkg/metrics"
 	"github.com/orphand/orphand/pkg/queue"
+	"github.com/orphand/orphand/pkg/reap"
 	"github.com/orphand/orphand/pkg/settle"
 	"github.com/orphand/orphand/pkg/signals"
 )
@@ -68,14 +69,15 @@ type follower struct {
 
 // newFollower makes the watches, the engine and the queue between them; nothing runs yet.
 // leads says whether this process may write to the cluster.
-func newFollower(options Options, clients informers.Clients, clk clock.WithTicker, sink signals.Sink, recorder *metrics.Recorder, leads func() bool, reaper settle.Reaper, forget func(context.Context, facts.Ref) error) (*follower, error) {
+func newFollower(options Options, clients informers.Clients, clk clock.WithTicker, sink signals.Sink, recorder *metrics.Recorder, leads func() bool, enforcer *reap.Enforcer, forget func(context.Context, facts.Ref) error) (*follower, error) {
 	f := &follower{clock: clk, sink: sink, recorder: recorder, trouble: newNoise(clk), states: map[string]informers.State{}}
 	f.jobs = queue.New(queue.Options[facts.JobKey]{
 		Name: "jobs", Clock: clk, Workers: options.Workers, Metrics: recorder.Queues(), OnFailure: f.failed})
 
 	f.records = queue.New(queue.Options[facts.JobKey]{
 		Name: "records", Clock: clk, Workers: recordWriters, Metrics: recorder.Queues(), OnFailure: f.failed})
-	f.ledger = ledger.New(ledger.Config{Records: &ledger.Client{Dynamic: clients.Dynamic, Delete: forget}, Queue: f.records, Clock: clk, Leads: leads})
+	f.ledger = ledger.New(ledger.Config{Records: &ledger.Client{Dynamic: clients.Dynamic, Delete: forget}, Queue: f.records, Clock: clk, Leads: leads,
+		Refusals: refusals(enforcer)})
 
 	f.engine = settle.New(settle.Config{
 		Options:  options.engine(),
@@ -86,7 +88,7 @@ func newFollower(options Options, clients informers.Clients, clk clock.WithTicke
 		Recorder: recorder,
 		Readers:  liveReaders,
 		Ledger:   f.ledger,
-		Reaper:   reaper, IsRuntimeCopy: options.isRuntimeCopy(),
+		Reaper:   enforcer, IsRuntimeCopy: options.isRuntimeCopy(),
 	})
 	f.ledger.Serve(f.engine)
 	recorder.NodesReadable(f.engine.NodesReadable())

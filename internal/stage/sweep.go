@@ -42,7 +42,7 @@ func compareKeys(a, b sweep.Key) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(flag(a.Release), flag(b.Release)), cmp.Compare(a.Group, b.Group), cmp.Compare(flag(a.Pod), flag(b.Pod)), cmp.Compare(a.UID, b.UID))
+	return cmp.Or(cmp.Compare(flag(a.Release), flag(b.Release)), cmp.Compare(flag(a.Memory), flag(b.Memory)), cmp.Compare(a.Group, b.Group), cmp.Compare(flag(a.Pod), flag(b.Pod)), cmp.Compare(a.UID, b.UID))
 }
 
 // Begin starts the work of both.

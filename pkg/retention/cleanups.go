@@ -10,29 +10,25 @@ import (
 // Cleanups remembers what was cleaned up, to notice what comes back. The zero value remembers nothing. It is not safe for
 // concurrent use.
 type Cleanups struct {
-	last  map[name]cleanup
+	last  map[uint64]Removal
 	again map[types.UID]int
 }
 
-type name struct {
-	group, kind, namespace, name string
+// Deleted notes that orphand deleted an object, and returns what a later process must know of it.
+func (m *Cleanups) Deleted(o *Object, now facts.Instant) Removal {
+	r := Removal{Name: nameOf(o), UID: instanceOf(o.UID), At: now, Again: saturated(m.again[o.UID])}
+	m.Restore(r)
+	return r
 }
 
-type cleanup struct {
-	uid types.UID
-	at  facts.Instant
-	// count is how often what was cleaned up had come back already.
-	count int
-}
-
-func nameOf(o *Object) name { return name{o.Group, o.Object.Kind, o.Namespace, o.Name} }
-
-// Deleted notes that orphand deleted an object.
-func (m *Cleanups) Deleted(o *Object, now facts.Instant) {
+// Restore notes what an earlier process deleted. Of one name the last counts.
+func (m *Cleanups) Restore(r Removal) {
 	if m.last == nil {
-		m.last, m.again = map[name]cleanup{}, map[types.UID]int{}
+		m.last, m.again = map[uint64]Removal{}, map[types.UID]int{}
 	}
-	m.last[nameOf(o)] = cleanup{uid: o.UID, at: now, count: m.again[o.UID]}
+	if r.Name != 0 && r.At >= m.last[r.Name].At {
+		m.last[r.Name] = r
+	}
 }
 
 // Recreated counts how often, lately, the object's name came back after its clean-up, this time included: 0 for an object
@@ -41,26 +37,29 @@ func (m *Cleanups) Recreated(o *Object, r Recreations) int {
 	if n := m.again[o.UID]; n > 0 {
 		return n
 	}
-	c, known := m.last[nameOf(o)]
-	if !known || c.uid == o.UID || o.Created > later(c.at, r.Within) {
+	if len(m.last) == 0 {
 		return 0
 	}
-	m.again[o.UID] = c.count + 1
-	return c.count + 1
+	c, known := m.last[nameOf(o)]
+	if !known || c.UID == instanceOf(o.UID) || o.Created > later(c.At, r.Within) {
+		return 0
+	}
+	m.again[o.UID] = int(c.Again) + 1
+	return m.again[o.UID]
 }
 
 // Forget drops what can no longer matter: clean-ups older than within, and the counts of objects that are not there.
 func (m *Cleanups) Forget(within time.Duration, there func(types.UID) bool, now facts.Instant) {
-	recent := map[types.UID]bool{}
+	recent := map[uint32]bool{}
 	for n, c := range m.last {
-		if later(c.at, within) < now {
+		if later(c.At, within) < now {
 			delete(m.last, n)
 		} else {
-			recent[c.uid] = true
+			recent[c.UID] = true
 		}
 	}
 	for uid := range m.again {
-		if !recent[uid] && !there(uid) {
+		if !recent[instanceOf(uid)] && !there(uid) {
 			delete(m.again, uid)
 		}
 	}

@@ -81,6 +81,7 @@ type pod struct {
 	refused  reap.Reason
 	deleted  facts.Instant
 	known    facts.Instant
+	backlog  bool
 }
 
 type label struct {

@@ -32,7 +32,7 @@ func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
 			p.queued = true
 			backlog := ""
 			if retention.Backlogged(d.Due, s.since) {
-				backlog = facts.KindPod
+				backlog, p.backlog = facts.KindPod, true
 			}
 			s.enter(uid, d.Due, backlog, true)
 		}
@@ -85,6 +85,9 @@ func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
 	case answer.Outcome == reap.Accepted:
 		if p = s.pods[uid]; p != nil {
 			p.deleted = s.now()
+			if p.backlog {
+				s.remember(retention.Removal{Backlog: retention.BacklogOf(facts.KindPod), At: p.deleted})
+			}
 			s.c.Recorder.RetentionLateness(p.deleted.Sub(max(d.Due, p.known)))
 		}
 	}

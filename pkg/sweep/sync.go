@@ -137,7 +137,7 @@ func (s *Sweeper) allowed(namespace string, refused *reap.Reason) bool {
 		s.c.Recorder.Refused(string(reason))
 	}
 	*refused = reason
-	return reason == ""
+	return reason == "" && s.known()
 }
 
 // again tells of a read that failed and has the object looked at again: what is known of it has not changed.
@@ -173,14 +173,18 @@ func (s *Sweeper) delete(ctx context.Context, o *retention.Object, d retention.D
 	if answer.Outcome != reap.Accepted {
 		return nil
 	}
-	s.cleanups.Deleted(o, now)
+	removal := s.cleanups.Deleted(o, now)
 	if e := s.objects[o.UID]; e != nil {
 		e.deleted = now
+		if e.backlog {
+			removal.Backlog = retention.BacklogOf(o.Of.Name)
+		}
 		if !e.backlog {
 			s.c.Recorder.RetentionLateness(now.Sub(e.goes(d)))
 		}
 		s.c.Queue.AddAfter(Key{UID: o.UID}, heldAfter)
 	}
+	s.remember(removal)
 	s.lastWords(o, d, u)
 	return nil
 }

@@ -32,6 +32,9 @@ var (
 	Node            = schema.GroupKind{Kind: facts.KindNode}
 )
 
+// Event is the kind of notices.
+var Event = schema.GroupKind{Group: "events.k8s.io", Kind: "Event"}
+
 // KindOf is the kind of an object.
 func KindOf(o Object) Kind {
 	switch o.(type) {

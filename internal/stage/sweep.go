@@ -142,9 +142,6 @@ func plain(o Object) *unstructured.Unstructured {
 	return u
 }
 
-// Event is the kind of notices.
-var Event = Kind{Group: "events.k8s.io", Kind: "Event"}
-
 // notices writes notices as Events, by requests.
 type notices struct{ api *API }
 

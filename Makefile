@@ -56,6 +56,17 @@ sim: needs ## try to make orphand lie in SEEDS histories of a simulated cluster 
 sim-mutants: needs ## break the rule in each of its parts, and see the simulator catch it
 	$(GO) run ./internal/sim/cmd/mutants
 
+FUZZTIME ?= 60s
+
+# A target that is not minimized for long finds more: the reader's seeds are whole histories.
+.PHONY: fuzz
+fuzz: needs ## every fuzz target for FUZZTIME
+	@for package in $$(grep -rl --include=*_test.go '^func Fuzz' cmd internal pkg | xargs -n1 dirname | sort -u); do \
+		for target in $$(grep -rhoE '^func Fuzz[A-Za-z]+' --include=*_test.go $$package | cut -c6-); do \
+			$(GO) test ./$$package -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x || exit 1; \
+		done; \
+	done
+
 .PHONY: scale
 scale: needs ## what one deleted job of 2,000 pods costs, on a real control plane with made-up nodes
 	$(GO) run ./e2e/cmd/scale

@@ -42,7 +42,7 @@ type Result struct {
 
 // Play plays the history from its first document to its last.
 func (p Program) Play(h *History) (*Result, error) {
-	play := &play{program: p, history: h, stage: stage.New(h.Start), records: stage.NewRecords(), result: &Result{}, raised: map[signals.Finding]int{}, kinds: map[string]string{}}
+	play := &play{program: p, history: h, stage: stage.New(h.Start), records: stage.NewRecords(), store: stage.NewStore(), result: &Result{}, raised: map[signals.Finding]int{}, kinds: map[string]string{}}
 	play.stage.API.Cascade = h.Cascade
 	play.daemon = play.stage.Daemon(stage.Config{
 		Build:    play.build,
@@ -62,8 +62,9 @@ type play struct {
 	engine  *settle.Engine
 	// sweeper carries the history's retention policy out; nil without one.
 	sweeper *sweep.Sweeper
-	// records outlive every life of the daemon.
+	// records and store outlive every life of the daemon.
 	records *stage.Records
+	store   *stage.Store
 	result  *Result
 	// raised counts the findings that were raised, over every life of the daemon.
 	raised map[signals.Finding]int
@@ -102,7 +103,9 @@ func (p *play) build(parts stage.Parts) stage.Process {
 	if p.history.Policy == nil || p.program.Sweep == nil {
 		return process
 	}
-	sweeping := stage.Sweep(parts, process, p.program.Sweep(p.history.flags, p.history.Mode, parts, p.engine, p.history.Policy))
+	config := p.program.Sweep(p.history.flags, p.history.Mode, parts, p.engine, p.history.Policy)
+	config.Store = p.store.Of(parts.Leads)
+	sweeping := stage.Sweep(parts, process, config)
 	p.sweeper = sweeping.Sweeper
 	return sweeping
 }

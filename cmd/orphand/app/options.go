@@ -39,6 +39,7 @@ type Options struct {
 	MaxDeletesPerMinute int
 	MaxUnreachable      float64
 	Calm                time.Duration
+	PermissionPeriod    time.Duration
 	Namespaces          []string
 	ExcludeNamespaces   []string
 
@@ -79,6 +80,7 @@ func DefaultOptions() Options {
 		MaxUnreachable:         0.3,
 		MaxSharePerHour:        retention.DefaultShare().PerHour,
 		Calm:                   5 * time.Minute,
+		PermissionPeriod:       5 * time.Minute,
 		KubeAPIQPS:             50,
 		KubeAPIBurst:           100,
 		LeaseName:              "orphand",
@@ -113,6 +115,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.MaxDeletesPerMinute, "max-deletes-per-minute", o.MaxDeletesPerMinute, "how many DELETEs may be sent in any 60 seconds; 0 for none at all")
 	flags.Float64Var(&o.MaxUnreachable, "max-unreachable", o.MaxUnreachable, "share of the nodes, from 0 to 1, above which nothing is deleted while they are unreachable")
 	flags.DurationVar(&o.Calm, "calm", o.Calm, "how long the share must have been within --max-unreachable again before anything is deleted")
+	flags.DurationVar(&o.PermissionPeriod, "permission-period", o.PermissionPeriod, "with --mode enforce: how often it is asked whether orphand may delete; soon after a DELETE was forbidden in any case")
 	flags.StringSliceVar(&o.Namespaces, "namespaces", o.Namespaces, "namespaces in which to delete; every one by default")
 	flags.StringSliceVar(&o.ExcludeNamespaces, "exclude-namespaces", o.ExcludeNamespaces, "namespaces in which nothing is ever deleted")
 
@@ -125,7 +128,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "elect a leader among replicas by a Lease; every replica observes, whoever leads")
 	flags.StringVar(&o.LeaseName, "leader-elect-lease-name", o.LeaseName, "name of the Lease")
-	flags.StringVar(&o.LeaseNS, "leader-elect-lease-namespace", o.LeaseNS, "namespace of the Lease; by default the one that orphand runs in")
+	flags.StringVar(&o.LeaseNS, "leader-elect-lease-namespace", o.LeaseNS, "namespace of the Lease, and of the ConfigMap with what retention removed; by default the one that orphand runs in")
 	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "how long others wait for a leader that is not heard before one takes over")
 	flags.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline, "how long a leader tries to renew before it ceases to lead")
 	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod, "pause between attempts to take or renew the Lease")
@@ -181,6 +184,9 @@ func (o *Options) Validate() []string {
 	}
 	if _, err := o.runtimeCopies(); err != nil {
 		problem("runtime-copy-labels", "%q: use a label selector such as app=dispatch: %v", o.RuntimeCopyLabels, err)
+	}
+	if o.PermissionPeriod < time.Second {
+		problem("permission-period", "%v: use 1s or more", o.PermissionPeriod)
 	}
 	if o.MaxDeletesPerMinute < 0 {
 		problem("max-deletes-per-minute", "%d: use 0 or more", o.MaxDeletesPerMinute)

@@ -38,6 +38,8 @@ const (
 	stateEvery = 100 * time.Millisecond
 	// touchDelay gathers changes of verdicts on one job's pods.
 	touchDelay = 50 * time.Millisecond
+	// flushTimeout is how long the last write may take at a stop.
+	flushTimeout = 2 * time.Second
 )
 
 // retainer keeps a policy in force: it reads the file when that changes, watches what the policy is for, and has a sweeper
@@ -51,6 +53,7 @@ type retainer struct {
 	engine   *settle.Engine
 	force    enforcement
 	live     *sweep.Kube
+	store    *sweep.ConfigMapStore
 	// ready says that what the engine knows of pods can be relied upon.
 	ready func() bool
 	queue *queue.Queue[sweep.Key]
@@ -76,6 +79,7 @@ func newRetainer(options Options, clients informers.Clients, clk clock.WithTicke
 		noise: newNoise(clk), states: map[string]informers.State{}, stop: func() {}}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clients.Kube.Discovery()))
 	r.live = &sweep.Kube{Core: clients.Kube, Dynamic: clients.Dynamic, Metadata: clients.Metadata, Mapper: mapper, Clock: clk}
+	r.store = &sweep.ConfigMapStore{Client: clients.Kube, Namespace: options.LeaseNS, Leads: force.leads}
 	r.queue = queue.New(queue.Options[sweep.Key]{Name: "retention", Clock: clk, Workers: options.Workers, Metrics: recorder.Queues(), OnFailure: r.failed})
 	return r
 }
@@ -98,9 +102,21 @@ func (r *retainer) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			working.Wait() // the watches end after the workers
+			r.flush(ctx)
 			r.stop()
 			return stuck
 		case <-ticker.C():
+		}
+	}
+}
+
+// flush stores what was removed just now, while this process still leads.
+func (r *retainer) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	if s := r.current(); s != nil {
+		if err := s.Flush(ctx); err != nil {
+			r.sink.Emit(signals.Event{Code: signals.WorkFailed, Reason: err.Error()})
 		}
 	}
 }
@@ -256,7 +272,7 @@ func (r *retainer) enforce(ctx context.Context, p *retention.Policy) error {
 	}
 	r.stop()
 	config := r.options.sweep(r.force, r.engine, p)
-	config.Queue, config.Live, config.Notices = r.queue, r.live, r.live
+	config.Queue, config.Live, config.Notices, config.Store = r.queue, r.live, r.live, r.store
 	next := sweep.New(config)
 	if r.sweeper != nil {
 		next = r.sweeper.Remembering(config)
@@ -416,6 +432,16 @@ func (r *retainer) checks() []check {
 		}
 		return fmt.Sprintf("%s, %d rules", r.digest, len(r.policy.Rules())), nil
 	}}}
+	list = append(list, check{name: "retention/removals", ask: func() (string, error) {
+		s := r.current()
+		switch {
+		case s == nil:
+			return "not read yet", nil
+		case s.Trouble() != "":
+			return s.Trouble(), nil
+		}
+		return "kept in ConfigMap " + r.store.Namespace + "/" + sweep.StoreName, nil
+	}})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range r.watches {

@@ -25,10 +25,11 @@ its Lease. Log lines go to standard error, metrics and health to --http-address.
 	cluster.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		problems := append(unreadable, options.Validate()...)
+		if options.LeaseNS == "" {
+			options.LeaseNS = leaseNamespace()
+		}
 		if options.LeaderElect && options.LeaseNS == "" {
-			if options.LeaseNS = leaseNamespace(); options.LeaseNS == "" {
-				problems = append(problems, "--leader-elect-lease-namespace is empty and this is no pod: name the Lease's namespace")
-			}
+			problems = append(problems, "--leader-elect-lease-namespace is empty and this is no pod: name the Lease's namespace")
 		}
 		found, err := loadCluster(cluster)
 		if err != nil {

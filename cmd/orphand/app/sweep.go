@@ -14,6 +14,7 @@ func (o *Options) sweep(e enforcement, engine *settle.Engine, policy *retention.
 		Policy: policy, Clock: e.clock, Pods: engine, Deleter: e.deleter, Brakes: e.brakes, Sink: e.sink, GCGrace: o.GCGrace,
 		Notice: o.Notice,
 		Share:  retention.Share{PerHour: o.MaxSharePerHour, Floor: retention.DefaultShare().Floor},
+		Leads:  e.leads,
 		MayDelete: func(namespace string) reap.Reason {
 			reason, may := e.mode(namespace)
 			switch {

@@ -18,10 +18,12 @@ const (
 	// Retention is to carry a retention policy out for kinds beyond those that are followed anyway. Deleting needs Enforce
 	// as well.
 	Retention Feature = "retention"
+	// Memory is to know after a restart what retention removed. It needs permissions in orphand's own namespace only.
+	Memory Feature = "memory"
 )
 
 // Features lists every feature.
-func Features() []Feature { return []Feature{Observe, Records, Election, Enforce, Retention} }
+func Features() []Feature { return []Feature{Observe, Records, Election, Enforce, Retention, Memory} }
 
 // ForMode lists the features that `orphand run` has in a mode, "observe" or "enforce", with or without an election.
 func ForMode(mode string, election bool) []Feature {
@@ -48,12 +50,14 @@ func (f Feature) Purpose() string {
 		return "To delete what the garbage collector leaves of jobs that are gone, with `--mode enforce` only."
 	case Retention:
 		return "To carry a retention policy out, with `--retention-policy` only; deleting needs those of enforce as well. A kind that no rule is for can be left out."
+	case Memory:
+		return "To know after a restart, or as the next leader, what the retention policy removed, in the namespace that orphand runs in; without it, in memory only."
 	}
 	return ""
 }
 
 // Namespaced says whether the feature's permissions are for orphand's own namespace only.
-func (f Feature) Namespaced() bool { return f == Election }
+func (f Feature) Namespaced() bool { return f == Election || f == Memory }
 
 // The groups that kinds belong to.
 const (
@@ -122,7 +126,7 @@ func Calls() []Call {
 			Why: "What a record says of its job is its status, which others wait for."},
 
 		{Feature: Records, Group: groupEvents, Version: "v1", Resource: "events", Verbs: []string{"create", "patch"},
-			Why: "A finding is told as an Event on the TrainJob, or on its record, and a deletion by policy is announced on its object; without it only the log has either, and what is to be announced stays."},
+			Why: "A finding is told as an Event on the TrainJob, or on its record, a change of the mode on the Lease, and a deletion by policy is announced on its object; without it only the log has either, and what is to be announced stays."},
 
 		{Feature: Election, Group: groupCoordination, Version: "v1", Resource: "leases", Verbs: []string{"create"},
 			Why: "The first replica makes the Lease; Kubernetes cannot restrict this by name."},
@@ -149,6 +153,11 @@ func Calls() []Call {
 			Why: "The scheduler plugins' PodGroup of a TrainJob that is gone is deleted under its UID."},
 		{Feature: Enforce, Group: groupVolcano, Version: "v1beta1", Resource: "podgroups", Verbs: []string{"delete"}, Spare: true,
 			Why: "Volcano's PodGroup of a TrainJob that is gone is deleted under its UID."},
+
+		{Feature: Memory, Version: "v1", Resource: "configmaps", Verbs: []string{"create"},
+			Why: "The ConfigMap with what was removed is made with the first removal; Kubernetes cannot restrict this by name."},
+		{Feature: Memory, Version: "v1", Resource: "configmaps", Name: "orphand-removals", Verbs: []string{"get", "patch"},
+			Why: "What was removed is written a few seconds later and read by the next process; without it, what came back after its clean-up is removed once more after a restart, and a backlog gets another share of the hour."},
 
 		{Feature: Retention, Group: groupTrainer, Version: "v1alpha1", Resource: "trainjobs", Verbs: []string{"delete"}, Spare: true,
 			Why: "A finished TrainJob that is due is deleted under its UID."},

@@ -18,12 +18,16 @@ import (
 )
 
 // announcer tells findings as Kubernetes Events: on the TrainJob while it is there, else on the job's record. The engine
-// tells each finding once per cause, and client-go folds what is still said again into one Event.
+// tells each finding once per cause, and client-go folds what is still said again into one Event. A change of the mode is told
+// on what stands for orphand itself.
 type announcer struct {
 	clock    clock.WithTicker
 	leads    func() bool
 	present  func(facts.JobKey) bool
 	recordOf func(facts.JobKey) types.UID
+	// self reads live what stands for orphand in the cluster: the Lease that its replicas share, else its own pod; nil
+	// where there is neither.
+	self     func(context.Context) (*corev1.ObjectReference, error)
 	recorder events.EventRecorder
 	stream   events.EventBroadcaster
 	waiting  chan announcement
@@ -42,19 +46,22 @@ const (
 	// announceEvery is the pause before the object of a finding is looked for again: a record is written within a second.
 	announceEvery = time.Second
 	announceTries = 10
+	// announceTimeout bounds the live read of what stands for orphand.
+	announceTimeout = 5 * time.Second
 	// noteLimit is what the API takes (events.k8s.io/v1).
 	noteLimit = 1024
 )
 
-func newAnnouncer(kube kubernetes.Interface, clk clock.WithTicker, leads func() bool, present func(facts.JobKey) bool, recordOf func(facts.JobKey) types.UID) *announcer {
+func newAnnouncer(kube kubernetes.Interface, clk clock.WithTicker, leads func() bool, present func(facts.JobKey) bool, recordOf func(facts.JobKey) types.UID,
+	self func(context.Context) (*corev1.ObjectReference, error)) *announcer {
 	stream := events.NewBroadcaster(&events.EventSinkImpl{Interface: kube.EventsV1()})
-	return &announcer{clock: clk, leads: leads, present: present, recordOf: recordOf, stream: stream,
+	return &announcer{clock: clk, leads: leads, present: present, recordOf: recordOf, self: self, stream: stream,
 		recorder: stream.NewRecorder(scheme.Scheme, "orphand"), waiting: make(chan announcement, announceBacklog)}
 }
 
-// tell takes a finding. It never blocks: the engine calls it with its own lock held.
+// tell takes a finding or a change of the mode. It never blocks: the engine calls it with its own lock held.
 func (a *announcer) tell(e signals.Event) {
-	if e.Finding == "" || e.Job == "" {
+	if e.Code != signals.ModeChanged && (e.Finding == "" || e.Job == "") {
 		return
 	}
 	select {
@@ -74,7 +81,7 @@ func (a *announcer) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case next := <-a.waiting:
-			if !a.leads() || a.announce(next.event) {
+			if !a.leads() || a.announce(ctx, next.event) {
 				continue
 			}
 			if next.tries++; next.tries < announceTries {
@@ -95,8 +102,35 @@ func (a *announcer) run(ctx context.Context) error {
 	}
 }
 
+// announceMode writes the Event of a change of the mode. It is false when what it is to be written on could not be read.
+func (a *announcer) announceMode(ctx context.Context, e signals.Event) bool {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	about, err := a.self(ctx)
+	if about == nil {
+		return err == nil
+	}
+	kind, action := corev1.EventTypeWarning, "Observe"
+	if e.State == modeEnforce {
+		kind, action = corev1.EventTypeNormal, "Enforce"
+	}
+	a.recorder.Eventf(about, nil, kind, string(signals.ModeChanged), action, "%s", cut(e.Text()))
+	return true
+}
+
+// cut shortens a note to what the API takes.
+func cut(note string) string {
+	if len(note) > noteLimit {
+		return note[:noteLimit-3] + "..."
+	}
+	return note
+}
+
 // announce writes one Event. It is false while there is no object to write it on.
-func (a *announcer) announce(e signals.Event) bool {
+func (a *announcer) announce(ctx context.Context, e signals.Event) bool {
+	if e.Code == signals.ModeChanged {
+		return a.announceMode(ctx, e)
+	}
 	key := facts.JobKey{Namespace: e.Namespace, Name: e.Job, UID: types.UID(e.UID)}
 	about := &corev1.ObjectReference{Namespace: key.Namespace, Name: key.Name, UID: key.UID,
 		APIVersion: facts.TrainJobs.GroupVersion().String(), Kind: facts.KindTrainJob}
@@ -119,9 +153,7 @@ func (a *announcer) announce(e signals.Event) bool {
 	if e.Phase == signals.Ended {
 		kind, action, note = corev1.EventTypeNormal, "End", "Over: "+note
 	}
-	if len(note) > noteLimit {
-		note = note[:noteLimit-3] + "..."
-	}
+	note = cut(note)
 	if related == nil {
 		a.recorder.Eventf(about, nil, kind, string(e.Finding), action, "%s", note)
 	} else {

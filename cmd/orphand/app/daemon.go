@@ -94,15 +94,15 @@ func newDaemon(c config) (*daemon, error) {
 	}
 	writes := &reap.Kube{Core: api.Kube, Dynamic: api.Dynamic, Metadata: api.Metadata}
 	d.recorder.ModeWanted(c.options.Mode)
-	d.mode = newMode(c.options, writes, c.clock, d.sink, d.recorder.Mode)
-	force := c.options.enforcement(enforcement{api: writes, clock: c.clock, sink: d.sink, recorder: d.recorder, mode: d.mode.enforced, leads: d.leads,
+	d.mode = newMode(c.options, writes, c.clock, signals.SinkFunc(d.tellMode), d.recorder.Mode)
+	force := c.options.enforcement(enforcement{api: writes, clock: c.clock, sink: d.sink, recorder: doubting{d.recorder, d.mode}, mode: d.mode.enforced, leads: d.leads,
 		refused: func(job facts.JobKey) { d.follower.ledger.Keep(job) }})
 	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder, d.leads, c.options.enforcer(force), force.forget); err != nil {
 		return nil, err
 	}
 	d.retainer = newRetainer(c.options, api, c.clock, d.sink, d.recorder, d.follower.engine, force, d.follower.usable)
 	d.follower.concluded = d.retainer.touch
-	d.announcer = newAnnouncer(api.Kube, c.clock, d.leads, d.follower.engine.Present, d.follower.ledger.UID)
+	d.announcer = newAnnouncer(api.Kube, c.clock, d.leads, d.follower.engine.Present, d.follower.ledger.UID, standIn(d.leader, api.Kube))
 	d.follower.announce = d.announcer.tell
 	d.mode.changed = d.again
 	return d, nil
@@ -194,15 +194,27 @@ func (d *daemon) endpoints() endpoints {
 	return endpoints{metrics: d.scrape, livez: checks("livez", d.livez), readyz: checks("readyz", d.readyz), pprof: d.options.Pprof}
 }
 
+// tellMode tells of a change of the mode.
+func (d *daemon) tellMode(e signals.Event) {
+	d.sink.Emit(e)
+	d.announcer.tell(e)
+}
+
 // ledWith takes note of leadership won or lost. A new leader writes what the one before it may have left unwritten.
 func (d *daemon) ledWith(leads bool) {
 	d.recorder.Leader(leads)
-	if leads && d.follower != nil {
-		go func() {
-			d.follower.engine.KeepAll()
-			d.again()
-		}()
+	if d.follower == nil {
+		return
 	}
+	if e, answered := d.mode.present(); leads && answered {
+		d.announcer.tell(e)
+	}
+	go func() {
+		if leads {
+			d.follower.engine.KeepAll()
+		}
+		d.again() // also when it was lost: what others remove from now on is not known
+	}()
 }
 
 // again has everything that waits to be deleted looked at: whether this process may delete has changed.

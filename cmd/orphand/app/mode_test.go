@@ -40,6 +40,11 @@ func (p *permits) set(err error, refused ...string) {
 	p.err, p.refused = err, refused
 }
 
+// deaf counts nothing.
+type deaf struct{ reap.Recorder }
+
+func (deaf) Deleted(_, _ string) {}
+
 func TestTheModeFollowsThePermissionsWithoutARestart(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
 	api := &permits{asked: make(chan struct{}, 1)}
@@ -69,26 +74,32 @@ func TestTheModeFollowsThePermissionsWithoutARestart(t *testing.T) {
 			t.Fatalf("never said %s", state)
 		}
 	}
-	later := func(d time.Duration) {
+	// Each pause but a short one has a first part that no doubt ends.
+	step := func(d time.Duration) {
 		t.Helper()
 		for !clk.HasWaiters() {
 			time.Sleep(time.Millisecond)
 		}
 		clk.Step(d)
 	}
+	later := func(d time.Duration) {
+		t.Helper()
+		step(askPermissionSoon)
+		step(d - askPermissionSoon)
+	}
 	next(modeObserve, "delete on pods in all namespaces")
 	if reason, may := m.enforced("team"); may || reason != reap.NotPermitted {
 		t.Errorf("without a permission: %v, %v", reason, may)
 	}
 	api.set(nil)
-	later(askPermission)
+	later(options.PermissionPeriod)
 	next(modeEnforce, "")
 	if _, may := m.enforced("team"); !may {
 		t.Error("granted later, and still not used")
 	}
 	// An API server that does not answer changes nothing.
 	api.set(errors.New("away"), "pods/")
-	later(askPermission)
+	later(options.PermissionPeriod)
 	later(askPermissionSoon)
 	if _, may := m.enforced("team"); !may {
 		t.Error("nobody answered, and the mode changed")
@@ -96,11 +107,20 @@ func TestTheModeFollowsThePermissionsWithoutARestart(t *testing.T) {
 	api.set(nil, "jobsets/")
 	later(askPermissionSoon)
 	next(modeObserve, "delete on jobsets.jobset.x-k8s.io")
+	api.set(nil)
+	later(options.PermissionPeriod)
+	next(modeEnforce, "")
+	// What a DELETE is answered is told sooner than the next question in turn.
+	step(askPermissionSoon)
+	api.set(nil, "pods/")
+	doubting{deaf{}, m}.Deleted("JobSet", string(reap.Accepted))
+	doubting{deaf{}, m}.Deleted("Pod", string(reap.Forbidden))
+	next(modeObserve, "delete on pods")
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if want := []string{modeObserve, modeObserve, modeEnforce, modeObserve}; !slices.Equal(recorded, want) {
+	if want := []string{modeObserve, modeObserve, modeEnforce, modeObserve, modeEnforce, modeObserve}; !slices.Equal(recorded, want) {
 		t.Errorf("the metric was set to %v, want %v", recorded, want)
 	}
 }

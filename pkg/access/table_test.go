@@ -40,13 +40,14 @@ func TestNoRuleHasAWildcardAndEachSaysWhy(t *testing.T) {
 // files are what is made from the table.
 func files() map[string]string {
 	return map[string]string{
-		"manifests/base/rbac/observe.yaml":         Manifest(Observe),
-		"manifests/base/rbac/records.yaml":         Manifest(Records),
-		"manifests/base/rbac/election.yaml":        Manifest(Election),
-		"manifests/base/rbac/people.yaml":          PeopleManifest(),
-		"manifests/components/enforce/rbac.yaml":   Manifest(Enforce),
-		"manifests/components/retention/rbac.yaml": Manifest(Retention),
-		"docs/permissions.md":                      Page(),
+		"manifests/base/rbac/observe.yaml":           Manifest(Observe),
+		"manifests/base/rbac/records.yaml":           Manifest(Records),
+		"manifests/base/rbac/election.yaml":          Manifest(Election),
+		"manifests/base/rbac/people.yaml":            PeopleManifest(),
+		"manifests/components/enforce/rbac.yaml":     Manifest(Enforce),
+		"manifests/components/retention/rbac.yaml":   Manifest(Retention),
+		"manifests/components/retention/memory.yaml": Manifest(Memory),
+		"docs/permissions.md":                        Page(),
 	}
 }
 

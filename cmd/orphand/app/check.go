@@ -149,7 +149,7 @@ func inspect(ctx context.Context, client kubernetes.Interface, options Options) 
 
 	features := access.ForMode(options.Mode, options.LeaderElect)
 	if options.RetentionPolicy != "" {
-		features = append(features, access.Retention)
+		features = append(features, access.Retention, access.Memory)
 	}
 	calls := access.Of(features...)
 	served := map[string]bool{}
@@ -232,7 +232,7 @@ func servedAs(client kubernetes.Interface, c access.Call) (KindFound, error) {
 func (i *Inspection) ask(ctx context.Context, client kubernetes.Interface, c access.Call, options Options) error {
 	spaces := []string{""}
 	switch {
-	case c.Feature == access.Election:
+	case c.Feature.Namespaced():
 		spaces = []string{options.LeaseNS}
 	case c.Feature == access.Enforce && len(options.Namespaces) > 0 && !c.Implied:
 		spaces = options.Namespaces

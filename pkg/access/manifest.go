@@ -62,6 +62,10 @@ func People() []Person {
 				Why: "To vouch that a machine is off is a word that starts jobs again: it is nobody's by default. Bind it to those who can look at the machine."},
 		}},
 		{Name: "orphand-stop", Calls: stopping()},
+		{Name: "orphand-scrape", Calls: []Call{
+			{Path: "/metrics", Verbs: []string{"get"},
+				Why: "Whoever scrapes, where the metrics are protected."},
+		}},
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 
 // Rule is the permission that the call needs.
 func (c Call) Rule() rbacv1.PolicyRule {
+	if c.Path != "" {
+		return rbacv1.PolicyRule{NonResourceURLs: []string{c.Path}, Verbs: slices.Clone(c.Verbs)}
+	}
 	r := rbacv1.PolicyRule{APIGroups: []string{c.Group}, Resources: []string{c.Resource}, Verbs: slices.Clone(c.Verbs)}
 	if c.Name != "" {
 		r.ResourceNames = []string{c.Name}
@@ -26,8 +29,11 @@ func Rules(features ...Feature) []rbacv1.PolicyRule {
 	return rules
 }
 
-// String is the resource with its group, as kubectl names it, and the object's name where there is one.
+// String is the resource with its group, as kubectl names it, and the object's name where there is one; or the path.
 func (c Call) String() string {
+	if c.Path != "" {
+		return c.Path
+	}
 	s := c.Resource
 	if c.Group != "" {
 		// A subresource comes after the group: deployments.apps/scale.
@@ -48,6 +54,10 @@ func (c Call) YAML() string {
 	var b strings.Builder
 	for line := range wrap(c.Why, 110) {
 		fmt.Fprintf(&b, "# %s\n", line)
+	}
+	if c.Path != "" {
+		fmt.Fprintf(&b, "- nonResourceURLs: [%s]\n  verbs: [%s]\n", c.Path, strings.Join(c.Verbs, ", "))
+		return b.String()
 	}
 	group := c.Group
 	if group == "" {

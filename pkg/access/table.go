@@ -20,10 +20,14 @@ const (
 	Retention Feature = "retention"
 	// Memory is to know after a restart what retention removed. It needs permissions in orphand's own namespace only.
 	Memory Feature = "memory"
+	// Guard is to ask who reads the protected metrics.
+	Guard Feature = "guard"
 )
 
 // Features lists every feature.
-func Features() []Feature { return []Feature{Observe, Records, Election, Enforce, Retention, Memory} }
+func Features() []Feature {
+	return []Feature{Observe, Records, Election, Enforce, Retention, Memory, Guard}
+}
 
 // ForMode lists the features that `orphand run` has in a mode, "observe" or "enforce", with or without an election.
 func ForMode(mode string, election bool) []Feature {
@@ -52,6 +56,8 @@ func (f Feature) Purpose() string {
 		return "To carry a retention policy out, with `--retention-policy` only; deleting needs those of enforce as well. A kind that no rule is for can be left out."
 	case Memory:
 		return "To know after a restart, or as the next leader, what the retention policy removed, in the namespace that orphand runs in; without it, in memory only."
+	case Guard:
+		return "To ask who reads the metrics and whether they may, with `--metrics-secure-address` only."
 	}
 	return ""
 }
@@ -68,6 +74,7 @@ const (
 	groupCoordination = "coordination.k8s.io"
 	groupEvents       = "events.k8s.io"
 	groupReviews      = "authorization.k8s.io"
+	groupTokens       = "authentication.k8s.io"
 	groupScheduling   = "scheduling.x-k8s.io"
 	groupVolcano      = "scheduling.volcano.sh"
 )
@@ -80,7 +87,9 @@ type Call struct {
 	// Version is the one that orphand's clients ask for.
 	Version string
 	// Name restricts the call to the object of that name; empty for every one.
-	Name  string
+	Name string
+	// Path is that of a call to no resource, which has none of the above.
+	Path  string
 	Verbs []string
 	// Why is one sentence: what orphand does with it, and what it cannot say or do without.
 	Why string
@@ -191,6 +200,11 @@ func Calls() []Call {
 			Why: "A finished SparkApplication that is due is deleted under its UID, after a live read."},
 		{Feature: Retention, Group: "sparkoperator.k8s.io", Version: "v1beta2", Resource: "scheduledsparkapplications", Verbs: get, Spare: true,
 			Why: "Metadata of the ScheduledSparkApplication of an application, which decides on it for as long as it is there; without it the application is kept."},
+
+		{Feature: Guard, Group: groupTokens, Version: "v1", Resource: "tokenreviews", Verbs: []string{"create"},
+			Why: "Whose token comes with a request for the metrics; without it nobody can read them."},
+		{Feature: Guard, Group: groupReviews, Version: "v1", Resource: "subjectaccessreviews", Verbs: []string{"create"},
+			Why: "Whether that one may get `/metrics`; without it nobody can read them."},
 	}
 }
 

@@ -47,7 +47,9 @@ func files() map[string]string {
 		"manifests/components/enforce/rbac.yaml":     Manifest(Enforce),
 		"manifests/components/retention/rbac.yaml":   Manifest(Retention),
 		"manifests/components/retention/memory.yaml": Manifest(Memory),
-		"docs/permissions.md":                        Page(),
+
+		"manifests/components/protected-metrics/rbac.yaml": Manifest(Guard),
+		"docs/permissions.md":                              Page(),
 	}
 }
 

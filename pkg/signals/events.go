@@ -31,13 +31,17 @@ const (
 	NodesUnreadable   Code = "NodesUnreadable"
 	LeadershipChanged Code = "LeadershipChanged"
 	ModeChanged       Code = "ModeChanged"
-	WorkFailed        Code = "WorkFailed"
-	WorkPanicked      Code = "WorkPanicked"
-	ClientTrouble     Code = "ClientTrouble"
-	LinesLeftOut      Code = "LinesLeftOut"
-	Stopping          Code = "Stopping"
-	Stopped           Code = "Stopped"
-	Failed            Code = "Failed"
+
+	ReviewsFailed      Code = "ReviewsFailed"
+	CertificateRefused Code = "CertificateRefused"
+
+	WorkFailed    Code = "WorkFailed"
+	WorkPanicked  Code = "WorkPanicked"
+	ClientTrouble Code = "ClientTrouble"
+	LinesLeftOut  Code = "LinesLeftOut"
+	Stopping      Code = "Stopping"
+	Stopped       Code = "Stopped"
+	Failed        Code = "Failed"
 )
 
 // EventInfo documents one log event.
@@ -76,8 +80,8 @@ func Events() []EventInfo {
 
 		{Starting, Info, "The process started.",
 			[]string{"version", "revision", "goVersion", "server", "flags"}},
-		{Listening, Info, "The HTTP endpoint is open.",
-			[]string{"address"}},
+		{Listening, Info, "An HTTP endpoint is open.",
+			[]string{"address", "scheme"}},
 		{APIUnreachable, Error, "The Kubernetes API does not answer or refuses the credentials; it is tried again until it answers.",
 			[]string{FieldPhase, FieldReason, "server", "seconds", "cure"}},
 		{CachesSynced, Info, "Every cache that verdicts need is filled.",
@@ -92,6 +96,10 @@ func Events() []EventInfo {
 			[]string{FieldFrom, FieldState, "identity"}},
 		{ModeChanged, Warn, "What this process may do to the cluster changed.",
 			[]string{FieldFrom, FieldState, FieldReason}},
+		{ReviewsFailed, Warn, "Whether somebody may read the protected metrics cannot be asked; they are refused.",
+			[]string{FieldPhase, FieldReason, "cure"}},
+		{CertificateRefused, Warn, "The certificate of the protected metrics cannot be read; the last good one stays in use.",
+			[]string{FieldPhase, FieldReason, "file"}},
 		{WorkFailed, Warn, "Work on a job failed several times in a row; it is repeated with growing delay.",
 			[]string{FieldJob, FieldUID, FieldReason, "attempt", "repeated"}},
 		{WorkPanicked, Error, "Work on a job panicked, which is a bug; it is repeated with growing delay.",

@@ -151,6 +151,9 @@ func inspect(ctx context.Context, client kubernetes.Interface, options Options) 
 	if options.RetentionPolicy != "" {
 		features = append(features, access.Retention, access.Memory)
 	}
+	if options.MetricsAddress != "" {
+		features = append(features, access.Guard)
+	}
 	calls := access.Of(features...)
 	served := map[string]bool{}
 	for _, c := range calls {

@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -46,7 +48,10 @@ type daemon struct {
 	retainer  *retainer
 	mode      *mode
 	announcer *announcer
-	started   time.Time
+	// guard and shown protect the metrics; nil where they are open.
+	guard   *guard
+	shown   *certificate
+	started time.Time
 }
 
 // newDaemon puts the parts together; nothing runs yet and nothing was asked of the cluster.
@@ -77,6 +82,16 @@ func newDaemon(c config) (*daemon, error) {
 	d.clients, err = newClients(c.cluster, c.options, userAgent(c.build), d.recorder.ClientTransport, d.reach.transport)
 	if err != nil {
 		return nil, err
+	}
+	if c.options.MetricsAddress != "" {
+		reviews, err := d.clients.reviews()
+		if err != nil {
+			return nil, err
+		}
+		d.guard = newGuard(reviews, c.clock, d.sink)
+		if d.shown, err = newCertificate(c.options.TLSCertFile, c.options.TLSKeyFile, c.clock, d.sink); err != nil {
+			return nil, err
+		}
 	}
 	d.recorder.Leader(!c.options.LeaderElect)
 	api, err := newAPIClients(d.clients)
@@ -125,11 +140,19 @@ func (d *daemon) run(ctx context.Context) error {
 func (d *daemon) work(outer context.Context) error {
 	defer d.follower.close()
 	defer d.retainer.close()
-	listener, err := listen(d.options.HTTPAddress)
+	listener, err := listen("http-address", d.options.HTTPAddress)
 	if err != nil {
 		return err
 	}
-	d.sink.Emit(signals.Event{Code: signals.Listening, Attrs: []signals.Attr{{Key: "address", Value: listener.Addr().String()}}})
+	d.sink.Emit(listening(listener, "http"))
+	var secure net.Listener
+	if d.guard != nil {
+		if secure, err = listen("metrics-secure-address", d.options.MetricsAddress); err != nil {
+			_ = listener.Close()
+			return err
+		}
+		d.sink.Emit(listening(secure, "https"))
+	}
 
 	ctx, fail := context.WithCancelCause(outer)
 	defer fail(nil)
@@ -141,9 +164,17 @@ func (d *daemon) work(outer context.Context) error {
 	// Whatever others may still ask about outlives the work, and the Lease is given back only when the work has ended.
 	background := context.WithoutCancel(ctx)
 	stopServing := d.beside(background, fail, func(ctx context.Context) error {
-		return serve(ctx, listener, d.endpoints().handler())
+		return serve(ctx, listener, d.endpoints().open())
 	})
 	defer stopServing()
+	if d.guard != nil {
+		stopProtected := d.beside(background, fail, func(ctx context.Context) error {
+			return serve(ctx, tls.NewListener(secure, d.shown.config()), d.endpoints().protected())
+		})
+		defer stopProtected()
+		stopFollowing := d.beside(ctx, fail, d.shown.run)
+		defer stopFollowing()
+	}
 	if err := d.reach.await(ctx, d.clients.http); err != nil {
 		return ended(outer, ctx)
 	}
@@ -191,7 +222,11 @@ func (d *daemon) beside(ctx context.Context, fail context.CancelCauseFunc, part 
 }
 
 func (d *daemon) endpoints() endpoints {
-	return endpoints{metrics: d.scrape, livez: checks("livez", d.livez), readyz: checks("readyz", d.readyz), pprof: d.options.Pprof}
+	return endpoints{metrics: d.scrape, livez: checks("livez", d.livez), readyz: checks("readyz", d.readyz), pprof: d.options.Pprof, guard: d.guard}
+}
+
+func listening(listener net.Listener, scheme string) signals.Event {
+	return signals.Event{Code: signals.Listening, Attrs: []signals.Attr{{Key: "address", Value: listener.Addr().String()}, {Key: "scheme", Value: scheme}}}
 }
 
 // tellMode tells of a change of the mode.
@@ -249,6 +284,9 @@ func (d *daemon) readyz() []check {
 	list = append(list, d.follower.recordsCheck())
 	for _, kind := range d.follower.watches.Kinds() {
 		list = append(list, kindCheck(kind))
+	}
+	if d.guard != nil {
+		list = append(list, d.guard.check())
 	}
 	return append(list, d.retainer.checks()...)
 }

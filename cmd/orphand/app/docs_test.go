@@ -66,7 +66,13 @@ func TestDocsMetrics(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\n" +
 		"Everything that `/metrics` serves, beside the usual `go_*` and `process_*`. Every series exists from the start, and no label " +
-		"names a pod, a job or a node: there are as many series after ten jobs as after ten thousand.\n")
+		"names a pod, a job or a node: there are as many series after ten jobs as after ten thousand.\n\n" +
+		"Whoever reaches `--http-address` may read them. With `--metrics-secure-address` they are served there instead, by TLS and " +
+		"only to whoever sends a bearer token that the cluster knows (401 otherwise) and may `get` the path `/metrics` (403 otherwise), " +
+		"which the ClusterRole `orphand-scrape` lets them: orphand asks by TokenReview and SubjectAccessReview, and an answer stands " +
+		"for ten seconds. While the Kubernetes API cannot be asked, the answer is 503. The certificate is that of `--tls-cert-file`, " +
+		"which is read again within ten seconds of a change, or one that the process signs itself. The components `protected-metrics` " +
+		"and `metrics-certificate` below `manifests/components` set all of this up.\n")
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name, "go_") || strings.HasPrefix(e.Name, "process_") {
 			continue

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -120,6 +121,18 @@ func (c *clients) leases() (coordination.LeasesGetter, error) {
 	client, err := coordination.NewForConfigAndClient(config, c.http)
 	if err != nil {
 		return nil, fmt.Errorf("making the client for the leader election: %w", err)
+	}
+	return client, nil
+}
+
+// reviews is the client of the guard. It shares the pool but not the rate limit: a scrape that waits behind live reads is
+// given up by who scrapes, and the guard has a limit of its own.
+func (c *clients) reviews() (kubernetes.Interface, error) {
+	config := rest.CopyConfig(c.config)
+	config.QPS, config.RateLimiter = -1, nil
+	client, err := kubernetes.NewForConfigAndClient(config, c.http)
+	if err != nil {
+		return nil, fmt.Errorf("making the client for reviews of who reads the metrics: %w", err)
 	}
 	return client, nil
 }

@@ -18,8 +18,11 @@ import (
 // Options are the flags of `orphand run`.
 type Options struct {
 	HTTPAddress string
-	Pprof       bool
-	LogLevel    string
+	// MetricsAddress is where the metrics are served protected; empty for HTTPAddress, unprotected.
+	MetricsAddress          string
+	TLSCertFile, TLSKeyFile string
+	Pprof                   bool
+	LogLevel                string
 
 	NodeDeletionQuarantine time.Duration
 	WeakEvidenceDelay      time.Duration
@@ -93,6 +96,9 @@ func DefaultOptions() Options {
 // AddFlags binds the options to flags.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.HTTPAddress, "http-address", o.HTTPAddress, "host:port of /metrics, /livez and /readyz; port 0 takes a free one, which the log names")
+	flags.StringVar(&o.MetricsAddress, "metrics-secure-address", o.MetricsAddress, "host:port at which /metrics, and /debug/pprof/ with --pprof, are served by TLS to whoever the cluster knows and lets get that path, in place of --http-address; empty for no such protection")
+	flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "certificate of --metrics-secure-address, as PEM; read again when it changes; without it a self-signed one is made")
+	flags.StringVar(&o.TLSKeyFile, "tls-private-key-file", o.TLSKeyFile, "private key of --tls-cert-file, as PEM")
 	flags.BoolVar(&o.Pprof, "pprof", o.Pprof, "serve /debug/pprof/ too")
 	flags.StringVar(&o.LogLevel, "log-level", o.LogLevel, "least level that is logged: debug, info, warn or error")
 
@@ -155,6 +161,17 @@ func (o *Options) Validate() []string {
 	}
 	if cure := addressProblem(o.HTTPAddress); cure != "" {
 		problem("http-address", "%q: %s", o.HTTPAddress, cure)
+	}
+	if o.MetricsAddress != "" {
+		if cure := addressProblem(o.MetricsAddress); cure != "" {
+			problem("metrics-secure-address", "%q: %s", o.MetricsAddress, cure)
+		}
+	}
+	switch {
+	case (o.TLSCertFile == "") != (o.TLSKeyFile == ""):
+		problem("tls-cert-file", "and --tls-private-key-file belong together: give both, or neither for a self-signed certificate")
+	case o.TLSCertFile != "" && o.MetricsAddress == "":
+		problem("tls-cert-file", "%q: nothing is served by TLS without --metrics-secure-address: give that too", o.TLSCertFile)
 	}
 	if _, err := parseLevel(o.LogLevel); err != nil {
 		problem("log-level", "%q: use debug, info, warn or error", o.LogLevel)

@@ -30,7 +30,7 @@ func schemaOf(t reflect.Type) shape {
 	}
 	switch t {
 	case reflect.TypeFor[Duration]():
-		return shape{"anyOf": []shape{{"type": "string", "pattern": durationPattern}, {"const": 0}}}
+		return shape{"anyOf": []shape{{"type": "string", "pattern": durationPattern}, {"type": "integer", "enum": []int{0}}}}
 	case reflect.TypeFor[ByOutcome]():
 		return shape{"anyOf": []shape{schemaOf(reflect.TypeFor[Duration]()), schemaOf(reflect.TypeFor[outcomes]())}}
 	case reflect.TypeFor[Selector]():

@@ -118,7 +118,7 @@ func Mutants() []Mutant {
 		judge("a person's word on a Node is for every machine that it had", "ok && j.shows(i, a.At) {", "ok {"),
 
 		// What the watches say.
-		{"a deletion without a deletionTimestamp is a deletion", "pkg/informers/observe.go", []Edit{{"if how == Final && !p.Terminating() {", "if false {"}}},
+		{"a deletion without a deletionTimestamp is a deletion", "pkg/informers/observe.go", []Edit{{"if how == Final && (!p.Terminating() || p.Grace > 0) {", "if false {"}}},
 		{"the last state that was cached is the final one", "pkg/settle/observe.go", []Edit{{"	case informers.Missed:\n		e.vanish(p, nodeproof.Unseen, nil, now)", "	case informers.Missed:\n		e.vanish(p, nodeproof.Deleted, f, now)"}}},
 		{"one name is one object", "pkg/informers/observe.go", []Edit{{"return old.Identity().UID != now.Identity().UID", "return false"}}},
 		history("a pod that was missing from a list was asked to terminate", "		h.Asked, h.GraceEnds, h.Anchored, h.anchoring = 0, 0, 0, nil\n", ""),

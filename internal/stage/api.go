@@ -97,6 +97,9 @@ func (a *API) Put(o Object, d Delivery) error {
 func (a *API) Remove(o Object, d Delivery) error {
 	c := a.collection(KindOf(o))
 	o.SetResourceVersion(a.nextVersion())
+	if o.GetDeletionTimestamp() != nil && KindOf(o) == Pod {
+		o.SetDeletionGracePeriodSeconds(new(int64)) // the API server ends the grace in the write before
+	}
 	record, err := Record(o)
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ type End uint8
 const (
 	// Final: the watch delivered the deletion, with the object's final state.
 	Final End = iota
-	// Unselected: the watch delivered a deletion without a deletionTimestamp. That is how a filtered watch says that the
-	// object no longer matches; it may well be there.
+	// Unselected: the watch delivered a deletion without a deletionTimestamp, or within the grace. That is how a filtered
+	// watch says that the object no longer matches; it may well be there.
 	Unselected
 	// Missed: the deletion was never delivered. The record is the last state known, not the final one.
 	Missed
@@ -42,7 +42,9 @@ type handlers[T facts.Record] struct {
 // PodHandlers tells the observer of pods.
 func PodHandlers(o Observer) cache.ResourceEventHandler {
 	return handlers[*facts.Pod]{seen: o.PodSeen, gone: func(p *facts.Pod, how End) {
-		if how == Final && !p.Terminating() {
+		// A real deletion is preceded by a write that ends the grace, so that its final state has a grace of 0 (apiserver
+		// v0.37, pkg/registry/generic/registry and pkg/registry/rest). What still has one has only lost a label.
+		if how == Final && (!p.Terminating() || p.Grace > 0) {
 			how = Unselected
 		}
 		o.PodGone(p, how)

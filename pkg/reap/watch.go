@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	core "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 )
 
 // followPods watches pods until ctx ends. A kubelet's confirmation is the last state of a pod, which is there for some
@@ -29,9 +30,9 @@ func followPods(ctx context.Context, pods core.PodInterface, selector labels.Sel
 	// Whoever polls beside the watch tells of errors; the reflector would print each attempt.
 	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
 	changed := func(o any, gone bool) {
-		// A tombstone is nobody's word, and a deletion without a deletionTimestamp is how a filtered watch says that the
-		// pod no longer matches: the next live read tells what became of it.
-		if pod, ok := o.(*corev1.Pod); ok && (!gone || pod.DeletionTimestamp != nil) {
+		// A tombstone is nobody's word, and a deletion without a deletionTimestamp, or within the grace, is how a filtered
+		// watch says that the pod no longer matches: the next live read tells what became of it.
+		if pod, ok := o.(*corev1.Pod); ok && (!gone || pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 0) == 0) {
 			tell.Changed(pod, gone)
 		}
 	}

@@ -14,9 +14,10 @@ type Cleanups struct {
 	again map[types.UID]int
 }
 
-// Deleted notes that orphand deleted an object, and returns what a later process must know of it.
-func (m *Cleanups) Deleted(o *Object, now facts.Instant) Removal {
-	r := Removal{Name: nameOf(o), UID: instanceOf(o.UID), At: now, Again: saturated(m.again[o.UID])}
+// Deleted notes that orphand deleted an object whose name had come back so often already, and returns what a later process
+// must know of it.
+func (m *Cleanups) Deleted(o *Object, came int, now facts.Instant) Removal {
+	r := Removal{Name: nameOf(o), UID: instanceOf(o.UID), At: now, Again: saturated(came)}
 	m.Restore(r)
 	return r
 }

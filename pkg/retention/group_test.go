@@ -81,14 +81,14 @@ func TestWhatComesBackAfterItsCleanUpIsCounted(t *testing.T) {
 	if n := m.Recreated(made("B1", 0), r); n != 0 {
 		t.Errorf("never cleaned up: %d", n)
 	}
-	m.Deleted(made("B1", 0), second(60))
+	m.Deleted(made("B1", 0), 0, second(60))
 	if n := m.Recreated(made("B1", 0), r); n != 0 {
 		t.Errorf("the object that was cleaned up, still there: %d", n)
 	}
 	if n := m.Recreated(made("B2", 65), r); n != 1 {
 		t.Errorf("the first that came back: %d", n)
 	}
-	m.Deleted(made("B2", 65), second(100))
+	m.Deleted(made("B2", 65), 1, second(100))
 	if n := m.Recreated(made("B3", 105), r); n != 2 {
 		t.Errorf("the second that came back: %d", n)
 	}

@@ -83,11 +83,10 @@ func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
 	case !answer.Settled():
 		s.retry(Key{UID: uid, Pod: true}, answer)
 	case answer.Outcome == reap.Accepted:
-		if p = s.pods[uid]; p != nil {
-			p.deleted = s.now()
-			if p.backlog {
-				s.remember(retention.Removal{Backlog: retention.BacklogOf(facts.KindPod), At: p.deleted})
-			}
+		// The watch may have told of the end before the answer came: then nobody else knows p.
+		if p.deleted = s.now(); p.backlog {
+			s.remember(retention.Removal{Backlog: retention.BacklogOf(facts.KindPod), At: p.deleted})
+		} else {
 			s.c.Recorder.RetentionLateness(p.deleted.Sub(max(d.Due, p.known)))
 		}
 	}

@@ -31,6 +31,7 @@ func open(t testing.TB, policy string, perMinute int, share retention.Share) *sc
 		t.Fatal(problems)
 	}
 	s := &scene{t: t, stage: stage.New(start)}
+	store := stage.NewStore()
 	s.daemon = s.stage.Daemon(stage.Config{
 		Sink: signals.SinkFunc(func(e signals.Event) { s.events = append(s.events, e) }),
 		Build: func(parts stage.Parts) stage.Process {
@@ -41,7 +42,7 @@ func open(t testing.TB, policy string, perMinute int, share retention.Share) *sc
 				}
 				return nil
 			}
-			sweeping := stage.Sweep(parts, engine, sweep.Config{Policy: p, Pods: engine, Share: share,
+			sweeping := stage.Sweep(parts, engine, sweep.Config{Policy: p, Pods: engine, Share: share, Store: store.Of(parts.Leads), Leads: parts.Leads,
 				Deleter:   reap.NewDeleter(parts.API.Client(), parts.Clock, gate, nil),
 				Brakes:    reap.NewBrakes(reap.BrakeOptions{MaxPerMinute: perMinute, MaxUnreachable: 1}),
 				MayDelete: func(string) reap.Reason { return map[bool]reap.Reason{false: reap.NotLeading}[parts.Leads()] },

@@ -110,9 +110,8 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 		s.mu.Unlock()
 		return nil
 	}
-	o = e.o
 	s.mu.Unlock()
-	return s.delete(ctx, o, d, u)
+	return s.delete(ctx, e, d, u)
 }
 
 // afterGC is how long after whoever clears away orphans an object without its owner goes by policy.
@@ -151,7 +150,12 @@ func (s *Sweeper) again(uid types.UID, err error) error {
 	return err
 }
 
-func (s *Sweeper) delete(ctx context.Context, o *retention.Object, d retention.Decision, u *unstructured.Unstructured) error {
+// delete sends the DELETE of an entry. The watch may tell of the end before the answer comes: what the entry is told from then
+// on is told of an object that nobody knows any more, and its removal counts all the same.
+func (s *Sweeper) delete(ctx context.Context, e *entry, d retention.Decision, u *unstructured.Unstructured) error {
+	s.mu.Lock()
+	o, came := e.o, s.cleanups.Recreated(e.o, s.policy.Recreations())
+	s.mu.Unlock()
 	order, err := reap.NewOrder(reap.Target{Kind: reap.Kind{Kind: o.Of.Kind, Resource: resourceOf(o.Of, u)}, Ref: o.Ref()})
 	if err != nil {
 		return err
@@ -173,15 +177,14 @@ func (s *Sweeper) delete(ctx context.Context, o *retention.Object, d retention.D
 	if answer.Outcome != reap.Accepted {
 		return nil
 	}
-	removal := s.cleanups.Deleted(o, now)
-	if e := s.objects[o.UID]; e != nil {
-		e.deleted = now
-		if e.backlog {
-			removal.Backlog = retention.BacklogOf(o.Of.Name)
-		}
-		if !e.backlog {
-			s.c.Recorder.RetentionLateness(now.Sub(e.goes(d)))
-		}
+	e.deleted = now
+	removal := s.cleanups.Deleted(o, came, now)
+	if e.backlog {
+		removal.Backlog = retention.BacklogOf(o.Of.Name)
+	} else {
+		s.c.Recorder.RetentionLateness(now.Sub(e.goes(d)))
+	}
+	if s.objects[o.UID] != nil {
 		s.c.Queue.AddAfter(Key{UID: o.UID}, heldAfter)
 	}
 	s.remember(removal)

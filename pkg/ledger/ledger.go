@@ -311,7 +311,7 @@ func digests(n settle.Note, refusals []v1alpha1.RefusalSummary) (kept map[uint64
 	}
 	put(h, string(n.State), n.WaitingFor, fmt.Sprint(n.Alive, n.Unproven, n.Gone, len(n.Findings)))
 	for _, f := range n.Findings {
-		put(h, f.Cause, fmt.Sprint(f.Until))
+		put(h, f.Cause, f.Message, fmt.Sprint(f.Until))
 	}
 	for _, r := range refusals {
 		put(h, r.Reason, r.Message, fmt.Sprint(r.Objects, r.More))

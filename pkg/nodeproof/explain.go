@@ -132,6 +132,8 @@ func confirmWhy(h *History, holds bool) string {
 	switch {
 	case p.Mirror:
 		return "it is a mirror pod, whose object is not what its kubelet runs"
+	case p.Phase == facts.PhaseUnknown:
+		return "only its record tells of it, which holds no phase: its end was not confirmed while anybody watched"
 	case !p.Phase.Terminal():
 		return "its phase was " + p.Phase.String() + " when last seen"
 	case p.Forged():
@@ -252,6 +254,15 @@ func ago(at, now facts.Instant) string {
 	return now.Sub(at).Round(time.Second).String() + " ago"
 }
 
+// phase is the pod's phase after some words, or nothing where a record tells of the pod: records hold no phase, since a phase
+// without its containers proves nothing.
+func phase(words string, p *facts.Pod) string {
+	if p.Phase == facts.PhaseUnknown {
+		return ""
+	}
+	return words + p.Phase.String()
+}
+
 // recall lists what is known of the pod and its nodes.
 func recall(h *History, nodes *Nodes, now facts.Instant) []string {
 	p := h.Pod
@@ -259,9 +270,9 @@ func recall(h *History, nodes *Nodes, now facts.Instant) []string {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	switch h.Removal {
 	case Present:
-		add("its object is there, phase %s", p.Phase)
+		add("its object is there%s", phase(", phase ", p))
 	case Deleted:
-		add("its object was deleted %s; the last state was delivered: phase %s", ago(h.RemovedAt, now), p.Phase)
+		add("its object was deleted %s; the last state was delivered%s", ago(h.RemovedAt, now), phase(": phase ", p))
 	case Unseen:
 		add("its object was found to be gone %s, and nobody saw its last state", ago(h.RemovedAt, now))
 	}

@@ -40,6 +40,42 @@ func (e *Engine) raise(j *job, f signals.Finding, on string, message string, fil
 	e.c.Sink.Emit(ev)
 }
 
+// counted is the count that a RecreateLoop was told with last; 0 when none stands.
+func (e *Engine) counted(j *job, on string) int {
+	for _, a := range e.findings[cause{finding: signals.RecreateLoop, job: j.key, on: on}].Attrs {
+		if n, ok := a.Value.(int); ok && a.Key == attrCount {
+			return n
+		}
+	}
+	return 0
+}
+
+const attrCount = "count"
+
+// count raises a RecreateLoop with its count. While it stands the count goes on, without a line for each: the record shows it,
+// and the line of its end.
+func (e *Engine) count(j *job, on string, n int, message string, fill func(*signals.Event)) {
+	attrs := []signals.Attr{{Key: attrCount, Value: n}}
+	c := cause{finding: signals.RecreateLoop, job: j.key, on: on}
+	ev, raised := e.findings[c]
+	if !raised {
+		e.raise(j, signals.RecreateLoop, on, message, func(ev *signals.Event) {
+			if fill != nil {
+				fill(ev)
+			}
+			ev.Attrs = attrs
+		})
+		return
+	}
+	ev.Message, ev.Attrs = message, attrs
+	e.findings[c] = ev
+	for i := range j.told {
+		if f := &j.told[i]; f.Code == c.finding && f.Cause == on && !f.Until.Known() {
+			f.Message = message
+		}
+	}
+}
+
 // maxTold bounds what a job remembers of its findings: the oldest that are over go first.
 const maxTold = 64
 
@@ -163,8 +199,12 @@ func (e *Engine) podArrived(p *pod, now facts.Instant) {
 		}
 		j.rankSeen[r] = seen
 		if len(seen) >= e.c.RecreateLoop && e.c.RecreateLoop > 0 && now.Sub(seen[len(seen)-e.c.RecreateLoop]) <= e.c.RecreateWindow {
-			e.raise(j, signals.RecreateLoop, "rank:"+string(r.job)+"/"+r.index,
-				fmt.Sprintf("%d pods of rank %s within %s", len(seen), p.h.Pod.Rank(), now.Sub(seen[len(seen)-e.c.RecreateLoop]).Round(time.Second)), onPod(p))
+			on := "rank:" + string(r.job) + "/" + r.index
+			if n := e.counted(j, on) + 1; n > 1 {
+				e.count(j, on, n, fmt.Sprintf("%d pods of rank %s, the last %d within %s", n, p.h.Pod.Rank(), len(seen), now.Sub(seen[0]).Round(time.Second)), nil)
+			} else {
+				e.count(j, on, len(seen), fmt.Sprintf("%d pods of rank %s within %s", len(seen), p.h.Pod.Rank(), now.Sub(seen[0]).Round(time.Second)), onPod(p))
+			}
 		}
 	}
 }
@@ -472,9 +512,7 @@ func (e *Engine) executedAgain(j *job, now facts.Instant) {
 	if n > 0 && len(j.jobSets) >= n {
 		recent := j.jobSets[len(j.jobSets)-n:]
 		if recent[n-1].at.Sub(recent[0].at) <= e.c.RecreateWindow && now.Sub(recent[n-1].at) <= e.c.RecreateWindow && recent[n-1].at > j.seen {
-			e.raise(j, signals.RecreateLoop, "jobsets", "the JobSet was created "+strconv.Itoa(len(j.jobSets))+" times", func(ev *signals.Event) {
-				ev.Attrs = append(ev.Attrs, signals.Attr{Key: "count", Value: len(j.jobSets)})
-			})
+			e.count(j, "jobsets", len(j.jobSets), "the JobSet was created "+strconv.Itoa(len(j.jobSets))+" times", nil)
 		}
 		if now.Sub(recent[n-1].at) > e.c.RecreateWindow {
 			e.end(j, signals.RecreateLoop, "jobsets")

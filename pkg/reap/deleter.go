@@ -75,6 +75,8 @@ type try struct {
 	next     time.Time
 	last     Answer
 	busy     bool
+	// gone says that the watch told of the end before the answer came.
+	gone bool
 }
 
 type removal struct {
@@ -125,8 +127,10 @@ func (d *Deleter) Send(ctx context.Context, o Order, cause Cause) (Answer, error
 	// The last thing before the write: a process that slept since it decided must not send what it decided.
 	if err := d.gate(); err != nil {
 		d.mu.Lock()
-		mine.busy = false
-		d.mu.Unlock()
+		defer d.mu.Unlock()
+		if mine.busy = false; mine.gone {
+			delete(d.tries, t.UID)
+		}
 		return Answer{}, err
 	}
 	err := d.api.Delete(ctx, o)
@@ -139,9 +143,15 @@ func (d *Deleter) Send(ctx context.Context, o Order, cause Cause) (Answer, error
 	switch {
 	case a.Settled():
 		delete(d.tries, t.UID)
-		if a.Outcome == Accepted && !o.dryRun {
+		switch {
+		case a.Outcome != Accepted || o.dryRun:
+		case mine.gone:
+			d.recorder.Removed(t.Ref.Kind, string(cause))
+		default:
 			d.removals[t.UID] = removal{t, cause}
 		}
+	case mine.gone:
+		delete(d.tries, t.UID)
 	default:
 		mine.failures++
 		mine.next = d.clock.Now().Add(Pause(mine.failures, err))
@@ -156,6 +166,10 @@ func (d *Deleter) Send(ctx context.Context, o Order, cause Cause) (Answer, error
 func (d *Deleter) Gone(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if t := d.tries[uid]; t != nil && t.busy {
+		t.gone = true // Send counts it when the answer is there
+		return
+	}
 	delete(d.tries, uid)
 	r, mine := d.removals[uid]
 	if !mine {

@@ -43,7 +43,7 @@ func mayImport() map[string][]string {
 		"internal/stage":  {"pkg/facts", "pkg/informers", "pkg/ledger", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "pkg/sweep", "api/v1alpha1"},
 		// The replayer is a command of its own, on the stage in the cluster's place.
 		"internal/replay":          {"pkg/facts", "pkg/informers", "pkg/metrics", "pkg/nodeproof", "pkg/reap", "pkg/retention", "pkg/settle", "pkg/signals", "pkg/sweep", "internal/stage"},
-		"internal/sim":             {"pkg/facts", "pkg/informers", "pkg/ledger", "pkg/nodeproof", "pkg/settle", "pkg/signals", "internal/stage"},
+		"internal/sim":             {"pkg/facts", "pkg/informers", "pkg/ledger", "pkg/nodeproof", "pkg/reap", "pkg/settle", "pkg/signals", "internal/stage"},
 		"internal/sim/cmd/sim":     {"pkg/nodeproof", "internal/sim"},
 		"internal/sim/cmd/mutants": {"internal/sim"},
 		"internal/tally":           {},

@@ -31,6 +31,8 @@ func (w *World) act(i int, a Action) {
 		w.trainer.stall(a.For)
 	case RestartDaemon, SlowWatch, CutWatch, Relist, FailReads, HideNodes, APIAway:
 		w.weather(a)
+	case Keep, Adopt, Bystand, ForbidDeletes, FailDeletes, PauseDaemon, LoseLease, Storm:
+		w.actOnEnforcing(a, d)
 	default:
 		if m := w.machineOf(a); m != nil {
 			w.actOnMachine(a, m, d)

@@ -274,12 +274,17 @@ func ownedBy(refs []metav1.OwnerReference, uid types.UID) bool {
 
 // absent says whether the owner is gone: not there, or another object of its name.
 func (c *collector) absent(refs []metav1.OwnerReference) bool {
-	return len(refs) > 0 && !c.w.api.stored(refs[0].Kind, refs[0].Name, refs[0].UID)
+	return len(refs) > 0 && !c.w.api.stored(refs[0].Kind, refs[0].Name, refs[0].UID) && !c.adopted(refs)
+}
+
+// adopted says whether another owner than the first is there: nothing is collected that has one.
+func (c *collector) adopted(refs []metav1.OwnerReference) bool {
+	return slices.ContainsFunc(refs[1:], func(r metav1.OwnerReference) bool { return c.w.api.stored(r.Kind, r.Name, r.UID) })
 }
 
 // waiting says whether the owner waits for its dependents.
 func (c *collector) waiting(refs []metav1.OwnerReference) bool {
-	if len(refs) == 0 {
+	if len(refs) == 0 || c.adopted(refs) {
 		return false
 	}
 	var finalizers []string

@@ -109,6 +109,9 @@ func (j *judge) Emit(e signals.Event) {
 		j.names[job] = e.Job
 	}
 	j.w.film.say("SAYS %s %s %s %s/%s %s %s [%s] %s", e.Name(), e.Phase, e.Pod+"@"+e.PodUID, e.Verdict, e.Reason, e.State, e.UID, e.Evidence, e.Message)
+	if e.Namespace == otherNamespace {
+		return // what was copied there is another job, by its namespace
+	}
 	switch {
 	case e.Finding != "":
 		j.tally.Findings[string(e.Finding)+"/"+string(e.Phase)]++

@@ -44,6 +44,8 @@ type Plan struct {
 	Durable bool
 	// Start is when orphand is started.
 	Start time.Duration
+	// Enforce says how it deletes.
+	Enforce Enforce
 }
 
 // Slowness bounds a random delay.
@@ -201,6 +203,7 @@ func NewPlan(seed uint64) Plan {
 	}
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 	p.End = p.Actions[len(p.Actions)-1].At + d.between(5*time.Second, time.Minute)
+	p.enforce()
 	return p
 }
 

@@ -56,7 +56,7 @@ func newWorld(p Plan) *World {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w := &World{plan: p, start: start, stage: stage.New(start),
 		due: map[stage.Kind]time.Duration{}, watchD: map[stage.Kind]*dice{}, delay: map[stage.Kind]slowness{},
-		scenes: map[int]*machine{}, spared: map[*machine]bool{}, lastDeleted: map[int]deletion{}, orphaned: map[types.UID][]types.UID{}}
+		scenes: map[int]*machine{}, spared: map[*machine]bool{}, lastDeleted: map[int]deletion{}, orphaned: map[types.UID][]types.UID{}, departed: map[types.UID]time.Duration{}}
 	w.api = newAPIServer(w)
 	if p.Durable {
 		w.records = stage.NewRecords()
@@ -69,6 +69,7 @@ func newWorld(p Plan) *World {
 		w.delay[k] = w.baseLag(k)
 	}
 	w.readsD = roll(p.Seed, "reads")
+	w.enforcing = newEnforcing(w)
 	w.stage.API.Latency = func(verb, kind, _, name string) time.Duration {
 		if verb != "get" && verb != "list" {
 			return 0
@@ -118,7 +119,7 @@ func (w *World) begin() {
 		Prepare: func(q *stage.Queue[facts.JobKey]) {
 			// One draw for each moment: the keys of one moment come in the order of a map.
 			q.Pause = func() time.Duration {
-				return roll(w.plan.Seed, "workers/"+w.at().String()).between(w.plan.Workers.From, w.plan.Workers.To)
+				return w.drowsy(roll(w.plan.Seed, "workers/"+w.at().String()).between(w.plan.Workers.From, w.plan.Workers.To))
 			}
 		},
 	})
@@ -174,6 +175,7 @@ func (w *World) putRight() {
 		w.lift(f)
 	}
 	w.startDaemon()
+	w.enforcing.right()
 	for _, c := range w.controllers {
 		c.stalled, c.waiting = 0, false
 		c.poke()

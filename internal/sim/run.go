@@ -14,8 +14,9 @@ type Report struct {
 }
 
 // Run plays the histories of the seeds from and after, on as many goroutines as workers. Nothing in the report depends on
-// how many there are. enough ends it early, by how many have failed; nil for never.
-func Run(from uint64, seeds, workers int, enough func(failed int) bool) Report {
+// how many there are. enough ends it early, by how many have failed; nil for never. only
+// chooses among the seeds' plans; nil takes all.
+func Run(from uint64, seeds, workers int, enough func(failed int) bool, only func(Plan) bool) Report {
 	report := Report{Tally: newTally()}
 	var next, failed atomic.Int64
 	var mu sync.Mutex
@@ -29,7 +30,11 @@ func Run(from uint64, seeds, workers int, enough func(failed int) bool) Report {
 				if i >= int64(seeds) || enough != nil && enough(int(failed.Load())) {
 					break
 				}
-				r := Play(NewPlan(from+uint64(i)), false)
+				p := NewPlan(from + uint64(i))
+				if only != nil && !only(p) {
+					continue
+				}
+				r := Play(p, false)
 				tally.Add(r.Tally)
 				played++
 				if len(r.Violations) > 0 {

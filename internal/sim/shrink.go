@@ -72,6 +72,7 @@ func simpler(p Plan, fails func(Plan) bool) Plan {
 		})
 	}
 	try(func(q *Plan) { q.APISkew = 0 })
+	simplerEnforce(try)
 	for i := range p.Machines {
 		try(func(q *Plan) { q.Machines[i].Skew = 0 })
 	}

@@ -19,7 +19,7 @@ func TestAHistoryIsTheSameEveryTime(t *testing.T) {
 
 // The few seeds that an ordinary test run can afford; make sim plays more.
 func TestNobodyIsCalledGoneWhoRuns(t *testing.T) {
-	r := Run(0, 300, 2, nil)
+	r := Run(0, 300, 2, nil, nil)
 	for _, f := range r.Failed {
 		t.Errorf("seed %d: %s", f.Plan.Seed, f.Violations[0])
 	}

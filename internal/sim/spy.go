@@ -20,6 +20,11 @@ type spy struct {
 // newSpy makes orphand: with its records where they can be kept, else with its memory alone.
 func newSpy(w *World, p stage.Parts) *spy {
 	p.Live = spyLive{p.Live, w}
+	if w.enforcing != nil {
+		w.enforcing.taken()
+		a, e := newArmed(w, true, p, w.records)
+		return &spy{Process: a, w: w, engine: e}
+	}
 	if w.records == nil {
 		e := stage.Engine(settle.Defaults())(p).(*settle.Engine)
 		return &spy{Process: e, w: w, engine: e}

@@ -23,10 +23,12 @@ type Tally struct {
 	Excused, Unseen, Forgotten int
 	// Attested are the pods that a person had to vouch for at the end, by what had been said of them.
 	Attested map[nodeproof.Pair]int
+	// Deleting counts what became of DELETEs, and what held them back.
+	Deleting map[string]int
 }
 
 func newTally() *Tally {
-	return &Tally{Verdicts: map[nodeproof.Pair]int{}, States: map[settle.State]int{}, Findings: map[string]int{}, Attested: map[nodeproof.Pair]int{}}
+	return &Tally{Verdicts: map[nodeproof.Pair]int{}, States: map[settle.State]int{}, Findings: map[string]int{}, Attested: map[nodeproof.Pair]int{}, Deleting: map[string]int{}}
 }
 
 // Add adds another tally to this one.
@@ -46,6 +48,7 @@ func (t *Tally) Add(o *Tally) {
 	addAll(t.States, o.States)
 	addAll(t.Findings, o.Findings)
 	addAll(t.Attested, o.Attested)
+	addAll(t.Deleting, o.Deleting)
 }
 
 func addAll[K comparable](to, from map[K]int) {

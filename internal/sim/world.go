@@ -43,6 +43,9 @@ type World struct {
 	lastDeleted map[int]deletion
 	// righting says that everything is being put right.
 	righting bool
+	// departed is when each object was removed; enforcing is what there is where orphand deletes, nil elsewhere.
+	departed  map[types.UID]time.Duration
+	enforcing *enforcing
 
 	controllers []*controller
 	jobs        *jobController
@@ -88,6 +91,7 @@ func (w *World) remove(o stage.Object) {
 	if err := w.stage.API.Remove(o, d); err != nil {
 		panic(fmt.Sprintf("the world removed an object that nobody can read: %v", err))
 	}
+	w.departed[o.GetUID()] = w.at()
 	w.events++
 	w.film.wrote(o, true, d)
 }

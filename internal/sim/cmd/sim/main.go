@@ -21,6 +21,7 @@ type options struct {
 	seeds, workers   int
 	show             int
 	cover, quiet     bool
+	enforce          bool
 	timeline, shrink bool
 	replay           string
 }
@@ -32,6 +33,7 @@ func main() {
 	flag.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "how many to play at a time")
 	flag.IntVar(&o.show, "show", 10, "how many failures to show")
 	flag.BoolVar(&o.cover, "cover", false, "fail when a verdict with one of its reasons never occurs")
+	flag.BoolVar(&o.enforce, "enforce", false, "play only the histories in which orphand deletes")
 	flag.BoolVar(&o.quiet, "quiet", false, "print nothing but the first failure's seed")
 	flag.BoolVar(&o.timeline, "timeline", false, "play the first seed only, and print everything that happens")
 	flag.BoolVar(&o.shrink, "shrink", false, "make the history smaller before -timeline prints it")
@@ -50,7 +52,11 @@ func run(o options, out io.Writer) int {
 	if o.quiet {
 		enough = func(failed int) bool { return failed > 0 }
 	}
-	r := sim.Run(o.from, o.seeds, o.workers, enough)
+	var only func(sim.Plan) bool
+	if o.enforce {
+		only = func(p sim.Plan) bool { return p.Enforce.On }
+	}
+	r := sim.Run(o.from, o.seeds, o.workers, enough, only)
 	took := clock.RealClock{}.Since(began)
 	if o.quiet {
 		if len(r.Failed) == 0 {
@@ -136,6 +142,7 @@ func describe(t *sim.Tally, out io.Writer) {
 	fmt.Fprintf(out, "  of these weak: %d\n", t.Weak)
 	table(out, "states", t.States)
 	table(out, "findings", t.Findings)
+	table(out, "deletes", t.Deleting)
 	fmt.Fprint(out, "vouched for by a person at the end:\n")
 	for _, p := range nodeproof.Pairs() {
 		if n := t.Attested[p]; n > 0 {

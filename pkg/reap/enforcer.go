@@ -225,6 +225,9 @@ func (t *turn) consider(ctx context.Context, c candidate) {
 	case t.left.Elsewhere:
 		t.refuse(c, OwnerElsewhere, string(t.left.Job.UID), time.Time{})
 		return
+	case slices.Contains(t.left.Misplaced, c.UID):
+		t.refuse(c, OwnerElsewhere, string(c.owner.UID), time.Time{})
+		return
 	case c.keep:
 		t.refuse(c, Kept, "", time.Time{})
 		return
@@ -243,7 +246,8 @@ func (t *turn) consider(ctx context.Context, c candidate) {
 		if last.Err != nil {
 			detail = last.Err.Error()
 		}
-		t.refuse(c, Pausing, detail, last.Next)
+		// One that is under way, for another job that has the object as well, says nothing of when it is over.
+		t.refuse(c, Pausing, detail, later(last.Next, now.Add(firstPause)))
 		return
 	}
 	if reason, until := t.c.Brakes.Held(now); reason != "" {
@@ -281,8 +285,15 @@ func (t *turn) consider(ctx context.Context, c candidate) {
 		if a.Err != nil {
 			detail = a.Err.Error()
 		}
-		t.refuse(c, Pausing, detail, a.Next)
+		t.refuse(c, Pausing, detail, later(a.Next, t.c.Clock.Now().Add(firstPause)))
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // doubt reads live what an irreversible step must not take from a cache: that the TrainJob is gone, that the object is the

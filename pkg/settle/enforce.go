@@ -71,7 +71,25 @@ func (e *Engine) leftovers(key facts.JobKey) (facts.Leftovers, bool) {
 			left.Pods = append(left.Pods, p.h.Pod)
 		}
 	}
+	left.Misplaced = e.misplaced(left)
 	return left, true
+}
+
+// misplaced lists what has an owner that is there, in another namespace than it is itself.
+func (e *Engine) misplaced(left facts.Leftovers) []types.UID {
+	var list []types.UID
+	see := func(r facts.Ref, owner types.UID) {
+		if j := e.objects[owner]; j != nil && j.objects[owner].Namespace != r.Namespace {
+			list = append(list, r.UID)
+		}
+	}
+	for _, o := range left.Objects {
+		see(o.Ref(), o.Owner.UID)
+	}
+	for _, p := range left.Pods {
+		see(p.Ref(), p.Owner.UID)
+	}
+	return list
 }
 
 // collectedBy is when the garbage collector has had its time.

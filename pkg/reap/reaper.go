@@ -214,6 +214,7 @@ func (r *Reaper) Stop(ctx context.Context, t Target) (Result, error) {
 		return res, nil
 	}
 	in := newInspector(r.c.API, r.c.RuntimeCopies)
+	in.far = newFar()
 	s, err := in.stand(ctx, t, ownersOf(o), keeps(o), mirror(o), o.GetLabels())
 	if err != nil {
 		return failedBy(err), err

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // presence says what a live read told of an owner.
@@ -18,6 +19,7 @@ const (
 	presenceUnknown presence = iota
 	here
 	absent
+	misplaced // it is in another namespace than what names it as its owner
 )
 
 // owned is an owner reference with what a live read told of the owner.
@@ -25,6 +27,9 @@ type owned struct {
 	facts.Owner
 	is presence
 }
+
+// makers are the kinds of which an owner is looked up.
+func makers() []Kind { return []Kind{trainJobKind(), jobSetKind(), jobKind()} }
 
 // standing is all that the decision on one object rests on. Everything in it was read live.
 type standing struct {
@@ -58,6 +63,8 @@ func (s standing) decide() (Reason, string) {
 		switch o.is {
 		case here:
 			return OwnerLives, lower(o.Kind) + "/" + o.Name
+		case misplaced:
+			return OwnerElsewhere, lower(o.Kind) + "/" + o.Name
 		case presenceUnknown:
 			return OwnerUnknown, lower(o.Kind) + "/" + o.Name
 		}
@@ -85,6 +92,8 @@ type inspector struct {
 	api    API
 	copies labels.Selector
 	owners map[ownerKey]presence
+	// far looks for owners in all namespaces; nil where the caller knows from elsewhere that a reference points there.
+	far *far
 }
 
 // ownerKey: an absence is true of one UID under one name of one namespace only.
@@ -105,7 +114,7 @@ func (i *inspector) owner(ctx context.Context, namespace string, o facts.Owner) 
 		return is, nil
 	}
 	is := presenceUnknown
-	for _, kind := range []Kind{trainJobKind(), jobSetKind(), jobKind()} {
+	for _, kind := range makers() {
 		if kind.Kind != o.Kind || kind.Resource.Group != o.Group {
 			continue
 		}
@@ -118,10 +127,54 @@ func (i *inspector) owner(ctx context.Context, namespace string, o facts.Owner) 
 			is = here
 		default:
 			is = absent
+			if away, err := i.far.has(ctx, i.api, kind, o.UID); err != nil {
+				return presenceUnknown, err
+			} else if away {
+				is = misplaced
+			}
 		}
 	}
 	i.owners[k] = is
 	return is, nil
+}
+
+// far knows which owners are in no namespace at all. An owner reference does not name a namespace, and one that points into
+// another is wrong (kubernetes#65200): whoever looks only where the object is takes an owner that lives for one that is gone.
+type far struct {
+	// nowhere remembers what was not found: no UID comes back. there is what one look has shown of each kind.
+	nowhere map[types.UID]bool
+	there   map[Kind]map[types.UID]bool
+}
+
+func newFar() *far { return &far{nowhere: map[types.UID]bool{}, there: map[Kind]map[types.UID]bool{}} }
+
+// again is for the next look.
+func (f *far) again() *far { return &far{nowhere: f.nowhere, there: map[Kind]map[types.UID]bool{}} }
+
+// has says whether an object of the kind with the UID is there, in whatever namespace. Whoever may not list a kind in all
+// namespaces knows only of its own: the answer is no.
+//
+// One list of a kind does for a look: an owner is made before what it owns, so that none is newer than the list.
+func (f *far) has(ctx context.Context, api API, k Kind, uid types.UID) (bool, error) {
+	if f == nil || f.nowhere[uid] {
+		return false, nil
+	}
+	if f.there[k] == nil {
+		selector := labels.Everything()
+		if k == jobKind() {
+			selector = hasLabel(facts.LabelJobSetName, "") // no other Job makes pods for a TrainJob
+		}
+		list, err := api.List(ctx, k, "", selector)
+		if err != nil && !isForbidden(err) && !errors.Is(err, ErrNotServed) {
+			return false, err
+		}
+		f.there[k] = map[types.UID]bool{}
+		for _, o := range list {
+			f.there[k][o.GetUID()] = true
+		}
+	}
+	f.nowhere[uid] = !f.there[k][uid]
+	return f.there[k][uid], nil
 }
 
 // stand gathers what the decision on an object rests on.

@@ -55,7 +55,7 @@ func (r *Reaper) StopJob(ctx context.Context, job facts.JobKey, o StopOptions) (
 	}
 	s := &stopping{
 		Reaper: r, o: o, witness: newWitness(r.c.API, r.c.Clock, r.c.Proof), lineage: newLineage(r.c.RuntimeCopies),
-		items: map[types.UID]*Item{}, began: r.c.Clock.Now(), wake: make(chan struct{}, 1),
+		items: map[types.UID]*Item{}, far: newFar(), began: r.c.Clock.Now(), wake: make(chan struct{}, 1),
 	}
 	if err := s.identify(ctx, job); err != nil {
 		return nil, err
@@ -116,6 +116,7 @@ type stopping struct {
 	witness  *witness
 	lineage  *lineage
 	items    map[types.UID]*Item
+	far      *far
 	wake     chan struct{}
 	recalled time.Time // when the records were last read
 }
@@ -437,6 +438,7 @@ func (s *stopping) delete(ctx context.Context, snap *snapshot) {
 		labelled[o.UID] = o.Labels
 	}
 	in := newInspector(s.c.API, s.c.RuntimeCopies)
+	in.far = s.far.again()
 	for _, it := range s.sorted() {
 		if it.Removed || it.Terminating() || ctx.Err() != nil {
 			continue

@@ -2,6 +2,7 @@ package reap_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +143,32 @@ func TestLookalikesAreLeftAlone(t *testing.T) {
 		t.Errorf("the pod that inherited its labels is %s", got["PI"])
 	}
 	w.wantDeleted("T1", "J1", "B1", "P10", "C1", "S1", "R1")
+}
+
+func TestCopiesInAnotherNamespaceAreNotOrphans(t *testing.T) {
+	w := newWorld(t)
+	w.job("team-a", "llm", "1", 1)
+	// What was there was applied to team-b, owner references and all.
+	w.put(family("team-b", "llm", "1", 1)[0], family("team-b", "llm", "1", 1)[1])
+	copied := pod("team-b", "llm-node-0-0-x1", "PC", "node-0", "llm", "1")
+	w.put(copied)
+	for uid, name := range map[string]string{"T1": "llm", "": "llm"} {
+		r, err := w.reaper.StopJob(t.Context(), facts.JobKey{Namespace: "team-b", Name: name, UID: typesUID(uid)}, reap.StopOptions{Timeout: time.Minute})
+		if err != nil || r.Class() != reap.NotStopped || !strings.Contains(r.Items[0].Detail, "another namespace") {
+			t.Errorf("the copies came to %+v, %v", r, err)
+		}
+	}
+	jobSets, _ := reap.ParseKind("jobset")
+	target := reap.Target{Kind: jobSets, Ref: facts.Ref{Namespace: "team-b", Kind: facts.KindJobSet, Name: "llm", UID: "J1"}}
+	if _, err := w.reaper.Stop(t.Context(), target); !errors.Is(err, reap.ErrRefused) {
+		t.Errorf("a copy by its reference: %v", err)
+	}
+	w.wantDeleted()
+	// A person who may look into one namespace only sees what the garbage collector would.
+	w.API.Fail(stage.Fault{Verb: "list", Kind: "TrainJob", Code: 403, Times: 1})
+	if r, err := w.reaper.Stop(t.Context(), target); err != nil || r.Status != reap.StatusGone {
+		t.Errorf("%v, %v", r, err)
+	}
 }
 
 func TestWhatIsToBeKeptIsKeptWithWhatItWouldGoWith(t *testing.T) {

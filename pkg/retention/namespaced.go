@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // NamespacePolicies is the name of the ConfigMap in which a namespace may bring rules of its own, and policy.yaml their
@@ -21,8 +23,9 @@ func (p *Policy) NamespacePolicies() string {
 const NamespaceKey = "policy.yaml"
 
 // WithNamespaces is the policy with the rules that namespaces bring, by namespace. Each namespace's rules are for its own
-// objects only, come before the policy's, and stay within its limits. Of a namespace that may bring none, or whose file has
-// a mistake, no rule counts; the problems say why.
+// objects only, come before the policy's, and stay within its limits. Of a namespace that may bring none no rule counts;
+// where a file has a mistake, the namespace's objects stay for as long as its rules could have kept them, as what is unclear
+// is read as a wish to keep. The problems say why.
 func (p *Policy) WithNamespaces(files map[string][]byte) (*Policy, map[string]Problems) {
 	with := *p
 	with.rules = nil
@@ -43,12 +46,22 @@ func (p *Policy) WithNamespaces(files map[string][]byte) (*Policy, map[string]Pr
 		if len(d.problems) > 0 {
 			problems[namespace] = d.problems
 		}
-		if d.problems.Err() == nil {
+		switch {
+		case d.problems.Err() == nil:
 			with.rules = append(with.rules, rules...)
+		case p.namespaced != nil && p.namespaced.match(namespace):
+			with.rules = append(with.rules, p.unclear(namespace))
 		}
 	}
 	with.rules = append(with.rules, p.rules...)
 	return &with, problems
+}
+
+// unclear is the rule for a namespace whose file has a mistake.
+func (p *Policy) unclear(namespace string) *rule {
+	r := &rule{Rule: &Rule{Name: namespace + "/" + p.namespaced.configMap + " has mistakes"}, namespaces: globs{include: []string{namespace}}, labels: labels.Everything()}
+	(&decoder{}).limit(r, p.namespaced, "")
+	return r
 }
 
 // ofNamespace reads a namespace's file.

@@ -22,10 +22,11 @@ func TestTheRulesOfANamespace(t *testing.T) {
 		{"are cut by the administrators' max", "rules: [{name: mine, ttlAfterFinished: 9000s}]", in("team-a"), "DELETE@1000", ""},
 		{"cannot keep for ever", "rules: [{name: mine}]", in("team-a"), "DELETE@1000", ""},
 		{"cannot cap below the administrators' min", "rules: [{name: mine, keepLast: {succeeded: 0}}]", in("team-a"), "DELETE@100", ""},
-		{"count for nothing with a mistake", "rules: [{name: mine, ttlAfterFinishd: 200s}]", in("team-a"), "DELETE@500", "unknown key"},
+		{"with a mistake keep as long as the administrators' max lets them", "rules: [{name: mine, ttlAfterFinishd: 200s}]", in("team-a"), "DELETE@1000", "unknown key"},
+		{"with a mistake keep nothing elsewhere", "rules: [{name: mine, ttlAfterFinishd: 200s}]", in("team-b"), "DELETE@500", "unknown key"},
 		{"cannot reach into others", "rules: [{name: mine, match: {namespaces: [team-b]}, ttlAfterFinished: 1s}]", in("team-b"), "DELETE@500", "own objects"},
-		{"cannot hold a job by its pods", "rules: [{name: mine, deletePodsAfter: 2000s}]", in("team-a"), "DELETE@500", "more than the administrators' max"},
-		{"cannot teach kinds", "kinds: []\nrules: []", in("team-a"), "DELETE@500", "only the administrators"},
+		{"cannot hold a job by its pods", "rules: [{name: mine, deletePodsAfter: 2000s}]", in("team-a"), "DELETE@1000", "more than the administrators' max"},
+		{"cannot teach kinds", "kinds: []\nrules: []", in("team-a"), "DELETE@1000", "only the administrators"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p, problems := policy(t, cluster).WithNamespaces(map[string][]byte{"team-a": []byte(row.file)})

@@ -18,8 +18,8 @@ import (
 )
 
 // announcer tells findings as Kubernetes Events: on the TrainJob while it is there, else on the job's record. The engine
-// tells each finding once per cause, and client-go folds what is still said again into one Event. A change of the mode is told
-// on what stands for orphand itself.
+// tells each finding once per cause, and client-go folds what is still said again into one Event. A change of the mode, and a
+// policy that is refused, are told on what stands for orphand itself.
 type announcer struct {
 	clock    clock.WithTicker
 	leads    func() bool
@@ -59,9 +59,9 @@ func newAnnouncer(kube kubernetes.Interface, clk clock.WithTicker, leads func() 
 		recorder: stream.NewRecorder(scheme.Scheme, "orphand"), waiting: make(chan announcement, announceBacklog)}
 }
 
-// tell takes a finding or a change of the mode. It never blocks: the engine calls it with its own lock held.
+// tell takes a finding, a change of the mode or a refused policy. It never blocks: the engine calls it with its own lock held.
 func (a *announcer) tell(e signals.Event) {
-	if e.Code != signals.ModeChanged && (e.Finding == "" || e.Job == "") {
+	if e.Code != signals.ModeChanged && e.Code != signals.PolicyRefused && (e.Finding == "" || e.Job == "") {
 		return
 	}
 	select {
@@ -102,19 +102,24 @@ func (a *announcer) run(ctx context.Context) error {
 	}
 }
 
-// announceMode writes the Event of a change of the mode. It is false when what it is to be written on could not be read.
-func (a *announcer) announceMode(ctx context.Context, e signals.Event) bool {
+// announceSelf writes the Event of a change of the mode, or of a policy that is refused. It is false when what it is to be written on could not be read.
+func (a *announcer) announceSelf(ctx context.Context, e signals.Event) bool {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	about, err := a.self(ctx)
 	if about == nil {
 		return err == nil
 	}
-	kind, action := corev1.EventTypeWarning, "Observe"
-	if e.State == modeEnforce {
+	kind, action, note := corev1.EventTypeWarning, "Observe", e.Text()
+	switch {
+	case e.Code == signals.PolicyRefused && e.Phase == signals.Ended:
+		kind, action = corev1.EventTypeNormal, "Accept"
+	case e.Code == signals.PolicyRefused:
+		action, note = "Refuse", e.Text()+" "+e.Reason
+	case e.State == modeEnforce:
 		kind, action = corev1.EventTypeNormal, "Enforce"
 	}
-	a.recorder.Eventf(about, nil, kind, string(signals.ModeChanged), action, "%s", cut(e.Text()))
+	a.recorder.Eventf(about, nil, kind, string(e.Code), action, "%s", cut(note))
 	return true
 }
 
@@ -128,8 +133,8 @@ func cut(note string) string {
 
 // announce writes one Event. It is false while there is no object to write it on.
 func (a *announcer) announce(ctx context.Context, e signals.Event) bool {
-	if e.Code == signals.ModeChanged {
-		return a.announceMode(ctx, e)
+	if e.Code == signals.ModeChanged || e.Code == signals.PolicyRefused {
+		return a.announceSelf(ctx, e)
 	}
 	key := facts.JobKey{Namespace: e.Namespace, Name: e.Job, UID: types.UID(e.UID)}
 	about := &corev1.ObjectReference{Namespace: key.Namespace, Name: key.Name, UID: key.UID,

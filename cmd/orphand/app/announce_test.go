@@ -40,7 +40,10 @@ func TestAFindingIsAnEventOnTheTrainJobWhileItIsThereAndOnItsRecordAfterwards(t 
 		"not by a replica that stands by": {event: finding, present: true},
 		"a mode that is not the one asked for, on the Lease": {event: modeEvent(modeObserve, "not permitted: delete on pods"), leads: true, kind: "Lease", about: "l1",
 			reason: "ModeChanged", note: "observe although --mode is enforce: not permitted: delete on pods"},
-		"the mode that is asked for, on the Lease": {event: modeEvent(modeEnforce, ""), leads: true, kind: "Lease", about: "l1", reason: "ModeChanged", normal: true},
+		"a policy that is refused, on the Lease": {event: signals.Event{Code: signals.PolicyRefused, Phase: signals.Started, Reason: "4:1: rule: unknown key"}, leads: true,
+			kind: "Lease", about: "l1", reason: "PolicyRefused", note: "the last good one stays in force. 4:1: rule: unknown key"},
+		"a policy that is good again, on the Lease": {event: signals.Event{Code: signals.PolicyRefused, Phase: signals.Ended}, leads: true, kind: "Lease", about: "l1", reason: "PolicyRefused", normal: true},
+		"the mode that is asked for, on the Lease":  {event: modeEvent(modeEnforce, ""), leads: true, kind: "Lease", about: "l1", reason: "ModeChanged", normal: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -119,6 +119,7 @@ func newDaemon(c config) (*daemon, error) {
 	d.follower.concluded = d.retainer.touch
 	d.announcer = newAnnouncer(api.Kube, c.clock, d.leads, d.follower.engine.Present, d.follower.ledger.UID, standIn(d.leader, api.Kube))
 	d.follower.announce = d.announcer.tell
+	d.retainer.announce = d.announcer.tell
 	d.mode.changed = d.again
 	return d, nil
 }
@@ -242,6 +243,9 @@ func (d *daemon) ledWith(leads bool) {
 		return
 	}
 	if e, answered := d.mode.present(); leads && answered {
+		d.announcer.tell(e)
+	}
+	if e, refused := d.retainer.standing(); leads && refused {
 		d.announcer.tell(e)
 	}
 	go func() {

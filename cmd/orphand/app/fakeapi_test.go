@@ -69,6 +69,8 @@ func typeOf(resource string) (apiVersion, kind string) {
 		return "v1", "Pod"
 	case "nodes":
 		return "v1", "Node"
+	case "configmaps":
+		return "v1", "ConfigMap"
 	case "jobsets":
 		return "jobset.x-k8s.io/v1alpha2", "JobSet"
 	case "trainjobs":

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -58,11 +59,17 @@ type retainer struct {
 	ready func() bool
 	queue *queue.Queue[sweep.Key]
 	noise *noise
+	// announce takes what is to be told in the cluster as well; nil for nothing.
+	announce func(signals.Event)
 
 	mu sync.Mutex
 	// seen is the file that was looked at last; refused is what is wrong with it.
 	seen    string
 	refused error
+	// hindered is why what is in force is not what the file and the namespaces say now; wrong is what is wrong with the
+	// rules that namespaces bring, by namespace.
+	hindered error
+	wrong    map[string]string
 	// base is the file's policy and digest its identity; brought is that of what is in force, with what namespaces bring.
 	base            *retention.Policy
 	digest, brought string
@@ -169,14 +176,16 @@ func (r *retainer) load() {
 		err = problems.Err()
 	}
 	r.recorder.Policy(err == nil)
-	was := r.problem(err)
+	r.mu.Lock()
+	was := r.refused
+	r.refused = err
+	r.mu.Unlock()
 	if err != nil {
-		r.sink.Emit(signals.Event{Code: signals.PolicyRefused, Phase: signals.Started, Reason: oneLine(err.Error()),
-			Attrs: []signals.Attr{{Key: "file", Value: r.options.RetentionPolicy}}})
+		r.tell(r.refusal(err))
 		return
 	}
 	if was != nil {
-		r.sink.Emit(signals.Event{Code: signals.PolicyRefused, Phase: signals.Ended, Message: "The retention policy is good again.",
+		r.tell(signals.Event{Code: signals.PolicyRefused, Phase: signals.Ended, Message: "The retention policy is good again.",
 			Attrs: []signals.Attr{{Key: "file", Value: r.options.RetentionPolicy}}})
 	}
 	if digest == r.digest {
@@ -203,37 +212,90 @@ func (r *retainer) put(ctx context.Context) {
 		files, err := r.namespaces(ctx)
 		if err != nil {
 			// What is in force stays: without a namespace's rules its objects could go that it keeps.
-			err = fmt.Errorf("reading the rules that namespaces bring: %w", err)
-			if r.problem(err) == nil {
-				r.sink.Emit(signals.Event{Code: signals.PolicyRefused, Phase: signals.Started, Reason: err.Error(),
-					Attrs: []signals.Attr{{Key: "file", Value: r.base.NamespacePolicies()}}})
-			}
+			r.hinder(fmt.Errorf("reading the rules that namespaces bring: %w", err))
 			return
 		}
 		for _, namespace := range slices.Sorted(maps.Keys(files)) {
 			digest += "\n" + namespace + "\n" + string(files[namespace])
 		}
 		if digest == r.brought {
+			r.hinder(nil)
 			return
 		}
-		r.problem(nil)
 		var problems map[string]retention.Problems
 		policy, problems = r.base.WithNamespaces(files)
-		for _, namespace := range slices.Sorted(maps.Keys(problems)) {
-			r.sink.Emit(signals.Event{Code: signals.PolicyRefused, Phase: signals.Started, As: signals.Warn, Namespace: namespace, Reason: oneLine(problems[namespace].Error()),
-				Message: "The rules that a namespace brings have mistakes, and none of them counts.",
-				Attrs:   []signals.Attr{{Key: "file", Value: namespace + "/" + r.base.NamespacePolicies()}}})
-		}
+		r.judged(problems)
 	}
 	if digest == r.brought {
 		return
 	}
-	if err := r.enforce(ctx, policy); err != nil {
-		r.problem(err)
-		r.sink.Emit(signals.Event{Code: signals.PolicyRefused, Phase: signals.Started, Reason: err.Error()})
-		return
+	err := r.enforce(ctx, policy)
+	r.hinder(err)
+	if err == nil {
+		r.brought = digest
 	}
-	r.brought = digest
+}
+
+// hinder takes note of what keeps the present policy from being in force; nil when nothing does.
+func (r *retainer) hinder(err error) {
+	r.mu.Lock()
+	was := r.hindered
+	r.hindered = err
+	r.mu.Unlock()
+	switch {
+	case err != nil && was == nil:
+		r.tell(r.refusal(err))
+	case err == nil && was != nil:
+		r.tell(signals.Event{Code: signals.PolicyRefused, Phase: signals.Ended, Message: "The retention policy can be put in force again.",
+			Attrs: []signals.Attr{{Key: "file", Value: r.options.RetentionPolicy}}})
+	}
+}
+
+// judged tells of the namespaces whose rules have mistakes, once for each and mistake.
+func (r *retainer) judged(problems map[string]retention.Problems) {
+	wrong := map[string]string{}
+	about := func(namespace string) signals.Event {
+		return signals.Event{Code: signals.PolicyRefused, Phase: signals.Ended, Namespace: namespace, Message: "The rules that a namespace brings have no mistakes any more.",
+			Attrs: []signals.Attr{{Key: "file", Value: namespace + "/" + r.base.NamespacePolicies()}}}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(problems)) {
+		e := about(namespace)
+		e.Phase, e.As, e.Reason = signals.Started, signals.Warn, oneLine(problems[namespace].Error())
+		e.Message = "The rules that a namespace brings have mistakes: none of them counts, and its objects stay for as long as the limits allow."
+		if wrong[namespace] = e.Reason; r.wrong[namespace] != e.Reason {
+			r.sink.Emit(e)
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(r.wrong)) {
+		if wrong[namespace] == "" {
+			r.sink.Emit(about(namespace))
+		}
+	}
+	r.wrong = wrong
+}
+
+// refusal is the line on a policy that is not in force.
+func (r *retainer) refusal(err error) signals.Event {
+	return signals.Event{Code: signals.PolicyRefused, Phase: signals.Started, Reason: oneLine(err.Error()),
+		Attrs: []signals.Attr{{Key: "file", Value: r.options.RetentionPolicy}}}
+}
+
+// tell tells of the policy in the log and, by announce, in the cluster.
+func (r *retainer) tell(e signals.Event) {
+	r.sink.Emit(e)
+	if r.announce != nil {
+		r.announce(e)
+	}
+}
+
+// standing is what is wrong with the policy now, for who comes to lead: what was told before, only the log has.
+func (r *retainer) standing() (signals.Event, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := cmp.Or(r.refused, r.hindered); err != nil {
+		return r.refusal(err), true
+	}
+	return signals.Event{}, false
 }
 
 // namespaces reads the rules that namespaces bring.
@@ -252,13 +314,6 @@ func (r *retainer) namespaces(ctx context.Context) (map[string][]byte, error) {
 		}
 	}
 	return files, nil
-}
-
-func (r *retainer) problem(err error) (was error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	was, r.refused = r.refused, err
-	return was
 }
 
 // enforce puts a policy in force. Where it reads objects as the one before it did, the watches stay.
@@ -427,6 +482,10 @@ func (r *retainer) checks() []check {
 			return "refused, the last good one is in force: " + oneLine(r.refused.Error()), nil
 		case r.refused != nil:
 			return "refused, none is in force: " + oneLine(r.refused.Error()), nil
+		case r.hindered != nil && r.policy != nil:
+			return "not in force yet, the one before it is: " + oneLine(r.hindered.Error()), nil
+		case r.hindered != nil:
+			return "not in force yet: " + oneLine(r.hindered.Error()), nil
 		case r.policy == nil:
 			return "not read yet", nil
 		}

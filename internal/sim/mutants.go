@@ -38,7 +38,7 @@ func Mutants() []Mutant {
 	settle := func(name, file, old, with string) Mutant {
 		return Mutant{name, "pkg/settle/" + file, []Edit{{old, with}}}
 	}
-	return []Mutant{
+	return append(mutantsOfDeleting(), []Mutant{
 		// The rows of the table.
 		judge("a pod that waits for a node is gone",
 			"j.set(Alive, Pending)", "j.gone(Evidence{Reason: NeverStarted, Source: p.Ref(), At: j.now})"),
@@ -137,7 +137,7 @@ func Mutants() []Mutant {
 		settle("a taint on a Ready node is nothing to speak of", "findings.go", "e.set(n.OutOfService && n.Ready == facts.ReadyTrue, j, signals.OutOfServiceOnReadyNode", "e.set(false, j, signals.OutOfServiceOnReadyNode"),
 		settle("a child that arrives late is nothing to speak of", "findings.go", "	if j.state.Over() {\n		e.raise(j, signals.ReExecution, \"late:\"", "	if false {\n		e.raise(j, signals.ReExecution, \"late:\""),
 		settle("a container that starts after all is nothing to speak of", "findings.go", "	switch proof := p.h.Proof; {\n	case proof != nil &&", "	switch proof := p.h.Proof; {\n	case false && proof != nil &&"),
-	}
+	}...)
 }
 
 func (m Mutant) and(old, with string) Mutant {

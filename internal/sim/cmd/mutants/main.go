@@ -22,7 +22,7 @@ func main() {
 	seeds := flag.Int("seeds", 10000, "how many histories a mutant may survive")
 	from := flag.Uint64("from", 0, "first seed")
 	root := flag.String("root", ".", "the module's directory")
-	only := flag.String("only", "", "only mutants whose names contain this")
+	only := flag.String("only", "", "only mutants whose names or files contain this")
 	flag.Parse()
 	if err := run(os.Stdout, *root, *only, *from, *seeds); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -43,7 +43,7 @@ func run(out io.Writer, root, only string, from uint64, seeds int) error {
 	began := clock.RealClock{}.Now()
 	caught, survived := 0, 0
 	for _, m := range sim.Mutants() {
-		if !strings.Contains(m.Name, only) {
+		if !strings.Contains(m.Name, only) && !strings.Contains(m.File, only) {
 			continue
 		}
 		seed, err := try(dir, root, m, from, seeds)

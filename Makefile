@@ -71,6 +71,12 @@ fuzz: needs ## every fuzz target for FUZZTIME
 scale: needs ## what one deleted job of 2,000 pods costs, on a real control plane with made-up nodes
 	$(GO) run ./e2e/cmd/scale
 
+RETENTION ?=
+
+.PHONY: retention-scale
+retention-scale: needs ## what the removal of 10,000 jobs costs, beside Kubernetes' own TTL controller; RETENTION="-n 1000" for fewer
+	$(GO) run ./e2e/cmd/retentionscale $(RETENTION)
+
 .PHONY: cases
 cases: needs ## list the reported faults that are replayed, and replay them with the rules' own histories
 	@awk 'FNR==1 {sub(/^# /,""); n=split(FILENAME, path, "/"); printf "%-52s %s\n", path[n], $$0}' testdata/cases/*.yaml

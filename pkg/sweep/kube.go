@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,9 @@ type Kube struct {
 	mu sync.Mutex
 	// unknown are the kinds that nobody serves, with when that was found out.
 	unknown map[schema.GroupKind]time.Time
+	// served are the versions that answered last, of kinds that may have several: it is asked first, so that a read is one
+	// call where the preferred version is not served.
+	served map[schema.GroupResource]schema.GroupVersionResource
 }
 
 var (
@@ -50,20 +54,42 @@ const unknownFor = time.Minute
 // Object satisfies Live.
 func (k *Kube) Object(ctx context.Context, kind *retention.Kind, namespace, name string) (*unstructured.Unstructured, error) {
 	var unserved error
-	for _, r := range kind.Resources() {
+	for _, r := range k.resources(kind) {
 		u, err := k.Dynamic.Resource(r).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 			unserved = err // the path, not the object: another version may be served
 			continue
 		case apierrors.IsNotFound(err):
+			k.answered(r)
 			return nil, nil
 		case err != nil:
 			return nil, fmt.Errorf("reading %s %s/%s: %w", kind.GroupResource(), namespace, name, err)
 		}
+		k.answered(r)
 		return u, nil
 	}
 	return nil, fmt.Errorf("reading %s %s/%s: %w", kind.GroupResource(), namespace, name, unserved)
+}
+
+// resources are where the kind may be served, the version that answered last first.
+func (k *Kube) resources(kind *retention.Kind) []schema.GroupVersionResource {
+	list := kind.Resources()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if i := slices.Index(list, k.served[list[0].GroupResource()]); i > 0 {
+		list[0], list[i] = list[i], list[0]
+	}
+	return list
+}
+
+func (k *Kube) answered(r schema.GroupVersionResource) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.served == nil {
+		k.served = map[schema.GroupResource]schema.GroupVersionResource{}
+	}
+	k.served[r.GroupResource()] = r
 }
 
 // Pod satisfies Live.

@@ -2,8 +2,12 @@ package app
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/orphand/orphand/pkg/retention"
 )
@@ -60,6 +64,41 @@ func TestThePageOnRetentionKnowsEveryKindAndReason(t *testing.T) {
 		example, _, _ = strings.Cut(example, "```")
 		if _, problems := retention.Load([]byte(example)); len(problems) > 0 {
 			t.Errorf("an example has problems: %v\n%s", problems, example)
+		}
+	}
+}
+
+func TestTheTTLBoundsAreForEveryKindWithATTLOfItsOwn(t *testing.T) {
+	for _, file := range []string{"default.yaml", "limits.yaml"} {
+		data, err := os.ReadFile("../../../manifests/components/ttl-bounds/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _, _ := strings.Cut(string(data), "\n---")
+		var policy struct {
+			Spec struct {
+				MatchConstraints admissionregistrationv1.MatchResources
+			}
+		}
+		if err := yaml.Unmarshal([]byte(text), &policy); err != nil {
+			t.Fatal(err)
+		}
+		var bound []string
+		for _, r := range policy.Spec.MatchConstraints.ResourceRules {
+			for _, resource := range r.Resources {
+				bound = append(bound, resource+"."+r.APIGroups[0])
+			}
+		}
+		var want []string
+		for _, k := range retention.Kinds() {
+			if k.NativeTTL != "" && k.Name != "TrainJob" { // Trainer has no such field yet
+				want = append(want, k.GroupResource())
+			}
+		}
+		slices.Sort(bound)
+		slices.Sort(want)
+		if !slices.Equal(bound, want) {
+			t.Errorf("%s is for %v, and the kinds with a TTL of their own are %v", file, bound, want)
 		}
 	}
 }

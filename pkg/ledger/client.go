@@ -23,6 +23,9 @@ type Client struct {
 	// Delete deletes the one object that the reference names by its UID. Records are deleted by the same hand as everything
 	// else.
 	Delete func(context.Context, facts.Ref) error
+	// Gate is asked immediately before each write and stops it with an error; nil lets all pass. A new record takes several: a
+	// process that slept between two of them must not go on when it wakes.
+	Gate func() error
 }
 
 // Apply satisfies Records. A record that is there takes one call; a new one two, since its status is a subresource.
@@ -52,6 +55,11 @@ func (c *Client) apply(ctx context.Context, o *v1alpha1.Orphan, status bool) (*v
 	delete(content, map[bool]string{true: "spec", false: "status"}[status])
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	u := &unstructured.Unstructured{Object: content}
+	if c.Gate != nil {
+		if err := c.Gate(); err != nil {
+			return nil, err
+		}
+	}
 	var stored *unstructured.Unstructured
 	if status {
 		stored, err = resource.ApplyStatus(ctx, o.Name, u, options)

@@ -54,7 +54,7 @@ const (
 
 func newAnnouncer(kube kubernetes.Interface, clk clock.WithTicker, leads func() bool, present func(facts.JobKey) bool, recordOf func(facts.JobKey) types.UID,
 	self func(context.Context) (*corev1.ObjectReference, error)) *announcer {
-	stream := events.NewBroadcaster(&events.EventSinkImpl{Interface: kube.EventsV1()})
+	stream := events.NewBroadcaster(fencedEvents{&events.EventSinkImpl{Interface: kube.EventsV1()}, leads})
 	return &announcer{clock: clk, leads: leads, present: present, recordOf: recordOf, self: self, stream: stream,
 		recorder: stream.NewRecorder(scheme.Scheme, "orphand"), waiting: make(chan announcement, announceBacklog)}
 }

@@ -62,15 +62,19 @@ type enforcement struct {
 	brakes  *reap.Brakes
 }
 
-// enforcement completes e with what sends deletes and what holds them back.
-func (o *Options) enforcement(e enforcement) enforcement {
-	gate := func() error {
-		if !e.leads() {
+// gate is asked immediately before a write: a process that slept since it decided must not send what it decided.
+func gate(leads func() bool) func() error {
+	return func() error {
+		if !leads() {
 			return reap.ErrNotLeading
 		}
 		return nil
 	}
-	e.deleter = reap.NewDeleter(e.api, e.clock, gate, e.recorder)
+}
+
+// enforcement completes e with what sends deletes and what holds them back.
+func (o *Options) enforcement(e enforcement) enforcement {
+	e.deleter = reap.NewDeleter(e.api, e.clock, gate(e.leads), e.recorder)
 	e.brakes = reap.NewBrakes(reap.BrakeOptions{MaxPerMinute: o.MaxDeletesPerMinute, MaxUnreachable: o.MaxUnreachable, Calm: o.Calm})
 	return e
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 )
@@ -64,4 +66,34 @@ func (f *fencedLock) holds(d time.Duration) bool {
 	}
 	now := f.clock.Now()
 	return now.Sub(f.renewed) < d && now.Round(0).Sub(f.renewed.Round(0)) < d
+}
+
+// fencedEvents drops the Events that a process which leads no more had in hand: the leader tells its own.
+type fencedEvents struct {
+	events.EventSink
+	leads func() bool
+}
+
+// Create satisfies events.EventSink.
+func (f fencedEvents) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
+	if !f.leads() {
+		return e, nil
+	}
+	return f.EventSink.Create(ctx, e)
+}
+
+// Update satisfies events.EventSink.
+func (f fencedEvents) Update(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
+	if !f.leads() {
+		return e, nil
+	}
+	return f.EventSink.Update(ctx, e)
+}
+
+// Patch satisfies events.EventSink.
+func (f fencedEvents) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eventsv1.Event, error) {
+	if !f.leads() {
+		return e, nil
+	}
+	return f.EventSink.Patch(ctx, e, patch)
 }

@@ -76,7 +76,7 @@ func newFollower(options Options, clients informers.Clients, clk clock.WithTicke
 
 	f.records = queue.New(queue.Options[facts.JobKey]{
 		Name: "records", Clock: clk, Workers: recordWriters, Metrics: recorder.Queues(), OnFailure: f.failed})
-	f.ledger = ledger.New(ledger.Config{Records: &ledger.Client{Dynamic: clients.Dynamic, Delete: forget}, Queue: f.records, Clock: clk, Leads: leads,
+	f.ledger = ledger.New(ledger.Config{Records: &ledger.Client{Dynamic: clients.Dynamic, Delete: forget, Gate: gate(leads)}, Queue: f.records, Clock: clk, Leads: leads,
 		Refusals: refusals(enforcer)})
 
 	f.engine = settle.New(settle.Config{

@@ -2,6 +2,7 @@ package scenarios_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,19 +19,7 @@ import (
 
 // A cluster without a garbage collector leaves everything of a deleted TrainJob as it is.
 func TestEnforceClearsWhatTheGarbageCollectorLeaves(t *testing.T) {
-	c, err := cluster.Start(t.Context(), cluster.Options{Nodes: 3, MonitorGrace: patience, Progress: t.Logf,
-		Flags: map[cluster.Component][]string{cluster.ControllerManager: {"--controllers=*,-garbage-collector-controller"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := daemon.InstallRecords(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	c := uncollected(t, 3)
 	const user = "enforcer"
 	rules := daemon.EnforcePermissions()
 	withoutPods := slices.DeleteFunc(slices.Clone(rules), func(r rbacv1.PolicyRule) bool {
@@ -102,6 +91,21 @@ func TestEnforceClearsWhatTheGarbageCollectorLeaves(t *testing.T) {
 	}
 	if n := m[`orphand_refusals_total{reason="Kept"}`]; n == 0 {
 		t.Error("no refusal is counted for what is kept")
+	}
+	// What the daemon refuses stands on the record, and is written no further while it stays.
+	recorded := s.record(kept, func(o *unstructured.Unstructured) bool {
+		list, _, _ := unstructured.NestedSlice(o.Object, "status", "refusals")
+		return len(list) == 1 && list[0].(map[string]any)["reason"] == "Kept"
+	})
+	out, _, code := s.command(c.AdminKubeconfig(), "explain", "trainjob", kept.Name, "-n", kept.Namespace)
+	if code != 0 || !strings.Contains(out, "not deleted (Kept)") || !strings.Contains(out, "jobset/"+kept.Name) || !strings.Contains(out, "orphand.dev/keep") {
+		t.Errorf("explain does not repeat why the JobSet is kept: %d\n%s", code, out)
+	}
+	time.Sleep(35 * time.Second) // longer than a change would wait to be written
+	again, err := c.Dynamic().Resource(daemon.Orphans).Namespace(kept.Namespace).Get(t.Context(), recorded.GetName(), metav1.GetOptions{})
+	s.ok(err)
+	if again.GetResourceVersion() != recorded.GetResourceVersion() {
+		t.Errorf("the record was written again although nothing changed: %v, then %v", recorded.Object["status"], again.Object["status"])
 	}
 }
 

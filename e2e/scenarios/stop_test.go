@@ -275,16 +275,23 @@ func (s *scene) deny(policy, group, resource, name string) func() {
 		}
 	}
 	s.t.Cleanup(lift)
-	// The policy takes a moment to be in force: a trial shows when it is.
+	s.inForce(name, "not yet")
+	return lift
+}
+
+// inForce waits until a trial DELETE of a JobSet of that name, which need not be there, is refused with these words: rules of
+// admission take a moment.
+func (s *scene) inForce(name, words string) {
+	s.t.Helper()
 	for {
 		err := s.c.Dynamic().Resource(cluster.JobSets).Namespace(metav1.NamespaceDefault).Delete(s.t.Context(), name,
 			metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil && strings.Contains(err.Error(), "not yet") {
-			return lift
+		if err != nil && strings.Contains(err.Error(), words) {
+			return
 		}
 		select {
 		case <-s.t.Context().Done():
-			s.t.Fatal("the policy is not in force")
+			s.t.Fatalf("nothing is refused with %q", words)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

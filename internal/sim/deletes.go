@@ -31,12 +31,16 @@ func (h *hand) Delete(ctx context.Context, o reap.Order) error {
 		w.meddle(t, d)
 	}
 	travel := func() {
-		if l := d.between(plan.Travel.From, plan.Travel.To); l > 0 && !w.righting {
+		if l := d.between(plan.Travel.From, plan.Travel.To); l > 0 && !w.righting && !w.late() {
 			w.stage.Loop.RunUntil(w.stage.Loop.Now().Add(l))
 		}
 		h.sleep()
 	}
+	awake := w.at()
 	travel()
+	if h.first && w.enforcing.asleep > awake {
+		w.judge.tally.Deleting[sleptOnWay]++
+	}
 	err := w.stage.API.Request("delete", t.Kind.GroupKind(), t.Namespace, t.Name)
 	if err == nil && d.chance(plan.Refused) && !w.righting {
 		err = refusing(t, d)
@@ -44,7 +48,7 @@ func (h *hand) Delete(ctx context.Context, o reap.Order) error {
 	if err == nil {
 		err = h.carryOut(t, o.Options(), turn)
 		if err == nil && d.chance(plan.Lost) && !w.righting {
-			w.judge.tally.Deleting["carried out, and the answer lost"]++
+			w.judge.tally.Deleting[answerLost]++
 			err = fmt.Errorf("delete %s: %w", t.Ref, context.DeadlineExceeded)
 		}
 	}
@@ -87,16 +91,22 @@ func (h *hand) carryOut(t reap.Target, o metav1.DeleteOptions, turn *turn) error
 	}
 	if p := o.Preconditions; p != nil {
 		if p.UID != nil && *p.UID != held.GetUID() {
-			w.judge.tally.Deleting["held off: the name is another object's"]++
+			w.judge.tally.Deleting[otherObject]++
 			return apierrors.NewConflict(resource, t.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s)", *p.UID, held.GetUID()))
 		}
 		if p.ResourceVersion != nil && *p.ResourceVersion != held.GetResourceVersion() {
-			w.judge.tally.Deleting["held off: the object has changed"]++
+			w.judge.tally.Deleting[hasChanged]++
 			return apierrors.NewConflict(resource, t.Name, fmt.Errorf("the ResourceVersion in the precondition does not match"))
 		}
 	}
 	h.judgeCarried(t, held, turn)
-	w.judge.tally.Deleting["carried out "+t.Kind.Kind]++
+	w.judge.tally.Deleting[carriedOut+t.Kind.Kind]++
+	if !h.leads() {
+		w.judge.tally.Deleting[leaderNoMore]++
+	}
+	if !h.first {
+		w.judge.tally.Deleting[byRival]++
+	}
 	w.enforcing.carried = append(w.enforcing.carried, fmt.Sprintf("%s@%s", t.Ref, held.GetUID()))
 	if b := w.enforcing.bystander(held); b != nil {
 		w.enforcing.dismiss(b)
@@ -120,9 +130,9 @@ func (w *World) meddle(t reap.Target, d *dice) {
 	if o == nil || o.GetUID() != t.UID {
 		return
 	}
-	what := pick(d, "replaced", "replaced", "adopted", "kept", "touched", "deleted")
+	what := pick(d, append(changes(), "replaced")...)
 	w.film.comment("in flight: " + t.Ref.String() + " is " + what)
-	w.judge.tally.Deleting["in flight "+what]++
+	w.judge.tally.Deleting[inFlight+what]++
 	switch what {
 	case "replaced":
 		w.replaceObject(o)

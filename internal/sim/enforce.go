@@ -55,7 +55,7 @@ func (p *Plan) enforce() {
 		Brakes: reap.BrakeOptions{MaxPerMinute: pick(d, 600, 600, 600, 4, 1), MaxUnreachable: pick(d, 0.3, 0.3, 0.6, 1),
 			Calm: pick(d, 5*time.Minute, 30*time.Second, 5*time.Second)},
 		Excluded: d.chance(0.04), DryRun: d.chance(0.03),
-		Travel:  pick(d, Slowness{}, Slowness{0, 200 * time.Millisecond}, Slowness{0, 6 * time.Second}, Slowness{time.Second, 20 * time.Second}),
+		Travel:  pick(d, Slowness{}, Slowness{0, 200 * time.Millisecond}, Slowness{0, 4 * time.Second}, Slowness{time.Second, 12 * time.Second}),
 		Refused: pick(d, 0, 0, 0.3), Lost: pick(d, 0, 0, 0.2), Meddle: pick(d, 0, 0.15, 0.5),
 		Rival: d.chance(0.15),
 	}

@@ -159,14 +159,14 @@ func (h *hand) ask(alive func() bool, changed func()) {
 }
 
 // Deleted, Removed and Refused satisfy reap.Recorder.
-func (h *hand) Deleted(kind, outcome string) { h.w.judge.tally.Deleting["answered "+outcome]++ }
+func (h *hand) Deleted(kind, outcome string) { h.w.judge.tally.Deleting[answered+outcome]++ }
 
 // Removed counts what this process deleted and then saw gone.
 func (h *hand) Removed(kind, cause string) { h.w.judge.tally.Deleting["seen gone "+kind]++ }
 
 // Refused counts what was not deleted.
 func (h *hand) Refused(reason string) {
-	h.w.judge.tally.Deleting["refused "+reason]++
+	h.w.judge.tally.Deleting[refused+reason]++
 }
 
 // armed is a process with its hand.

@@ -142,11 +142,18 @@ func (c *jobController) ended(st *jobState) {
 	if !st.gone {
 		st.gone = true
 		if !st.over() && !st.suspended && c.dice.chance(c.w.plan.StaleControllers) {
-			c.w.after(c.dice.between(50*time.Millisecond, lateChildren), func() { c.makePod(st, c.dice.upTo(st.spec.Pods)) })
+			c.w.after(c.dice.between(50*time.Millisecond, lateChildren), func() { c.late(st) })
 		}
 	}
 	if len(c.podsOf(st.uid)) == 0 {
 		c.order = slices.DeleteFunc(c.order, func(u types.UID) bool { return u == st.uid })
+	}
+}
+
+// late makes a pod of a Job that is gone, which it is not for long.
+func (c *jobController) late(st *jobState) {
+	if i := c.dice.upTo(st.spec.Pods); c.w.at() <= c.w.departed[st.uid]+lateChildren {
+		c.makePod(st, i)
 	}
 }
 

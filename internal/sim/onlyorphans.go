@@ -188,7 +188,8 @@ func (w *World) rootOf(o stage.Object) types.UID {
 	return ""
 }
 
-// orphanSince is when the first of what stood above an object was gone; false where nothing is.
+// orphanSince is when the first of what stood above an object was gone; false where nothing is. In another namespace than its
+// owner an object is an orphan from the beginning. There is one grace for a job, and what comes late has none of its own.
 func (h *hand) orphanSince(t reap.Target, turn *turn) (time.Duration, bool) {
 	w := h.w
 	above := []types.UID{turn.left.Job.UID, types.UID(strings.TrimPrefix(string(turn.left.Job.UID), facts.UnknownPrefix))}
@@ -205,6 +206,9 @@ func (h *hand) orphanSince(t reap.Target, turn *turn) (time.Duration, bool) {
 		}
 	}
 	first, known := time.Duration(0), false
+	if b := w.enforcing.bystanders[place{t.Kind.GroupKind(), t.Namespace, t.Name}]; b != nil && t.Namespace == otherNamespace {
+		first, known = w.made(b.object), true
+	}
 	for _, uid := range above {
 		if at, over := w.departed[uid]; over && (!known || at < first) {
 			first, known = at, true

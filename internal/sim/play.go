@@ -71,7 +71,7 @@ func newWorld(p Plan) *World {
 	w.readsD = roll(p.Seed, "reads")
 	w.enforcing = newEnforcing(w)
 	w.stage.API.Latency = func(verb, kind, _, name string) time.Duration {
-		if verb != "get" && verb != "list" {
+		if verb != "get" && verb != "list" || w.late() {
 			return 0
 		}
 		w.reads++

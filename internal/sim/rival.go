@@ -57,6 +57,9 @@ func (w *World) drowsy(d time.Duration) time.Duration {
 	return d
 }
 
+// late says that everything is to be put right by now, and that what orphand waits for keeps it from that.
+func (w *World) late() bool { return w.enforcing != nil && !w.righting && w.at() >= w.plan.End }
+
 // loseLease keeps orphand from renewing its lease for a while, after which it leads again.
 func (e *enforcing) loseLease(d time.Duration, dice *dice) {
 	w := e.w

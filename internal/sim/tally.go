@@ -66,8 +66,8 @@ func (t *Tally) Changes() int {
 	return n
 }
 
-// Missing lists the verdicts with their reasons that never occurred, and NodeReturned, ReExecution and
-// OutOfServiceOnReadyNode where they were never raised: what no history brings about, no history tests.
+// Missing lists the verdicts with their reasons that never occurred, NodeReturned, ReExecution and
+// OutOfServiceOnReadyNode where they were never raised, and the situations of deleting: what no history brings about, no history tests.
 func (t *Tally) Missing() []string {
 	var list []string
 	for _, p := range nodeproof.Pairs() {
@@ -80,5 +80,5 @@ func (t *Tally) Missing() []string {
 			list = append(list, string(f))
 		}
 	}
-	return list
+	return append(list, t.missingDeletes()...)
 }

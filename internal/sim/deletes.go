@@ -24,8 +24,8 @@ func (h *hand) Delete(ctx context.Context, o reap.Order) error {
 	turn := ctx.Value(turnKey{}).(*turn)
 	h.judgeSent(t, o.Options(), turn)
 	h.sent = append(h.sent, w.at())
-	w.enforcing.sent++
-	d := roll(w.plan.Seed, "delete/"+itoa(w.enforcing.sent))
+	w.enforcing.sent = append(w.enforcing.sent, inFull(t))
+	d := roll(w.plan.Seed, "delete/"+itoa(len(w.enforcing.sent)))
 	w.film.say("%s sends DELETE of %s@%s", h.who(), t.Ref, t.UID)
 	if d.chance(plan.Meddle) && !w.righting {
 		w.meddle(t, d)
@@ -107,7 +107,6 @@ func (h *hand) carryOut(t reap.Target, o metav1.DeleteOptions, turn *turn) error
 	if !h.first {
 		w.judge.tally.Deleting[byRival]++
 	}
-	w.enforcing.carried = append(w.enforcing.carried, fmt.Sprintf("%s@%s", t.Ref, held.GetUID()))
 	if b := w.enforcing.bystander(held); b != nil {
 		w.enforcing.dismiss(b)
 		return nil

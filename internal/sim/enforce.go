@@ -157,9 +157,8 @@ type enforcing struct {
 	terms  int
 	// bystanders are the objects that no controller of the world works on.
 	bystanders map[place]*bystander
-	// sent counts the DELETEs; carried are the objects that they met.
-	sent    int
-	carried []string
+	// sent are the objects of the DELETEs so far; before those of the DELETEs before the first that was wrong.
+	sent, before []string
 }
 
 func (w *World) actOnEnforcing(a Action, d *dice) {

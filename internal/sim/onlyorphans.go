@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,9 +35,27 @@ func (h *hand) violate(i Invariant, t reap.Target, turn *turn, format string, ar
 		pod = t.UID
 	}
 	key := turn.left.Job
+	h.w.enforcing.wrong(t)
 	h.w.judge.names[key.UID] = key.Name
 	h.w.judge.violate(i, pod, key.UID, "%s deletes %s@%s: %s", h.who(), t.Ref, t.UID, fmt.Sprintf(format, args...))
 }
+
+// wrong keeps what was deleted before the first DELETE that was wrong.
+func (e *enforcing) wrong(t reap.Target) {
+	if e.before != nil {
+		return
+	}
+	e.before = append([]string{}, e.sent...)
+	for i := len(e.before) - 1; i >= 0; i-- {
+		if e.before[i] == inFull(t) {
+			e.before = slices.Delete(e.before, i, i+1)
+			break
+		}
+	}
+}
+
+// inFull is an object reference with its UID.
+func inFull(t reap.Target) string { return fmt.Sprintf("%s@%s", t.Ref, t.UID) }
 
 // judgeSent judges a DELETE that leaves the process.
 func (h *hand) judgeSent(t reap.Target, o metav1.DeleteOptions, turn *turn) {

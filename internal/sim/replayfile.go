@@ -22,12 +22,16 @@ func (r Result) Replay(out io.Writer) error {
 		r.Plan, r.Plan.Seed)
 	begun := false
 	doc := func(text string) {
+		if text == "" {
+			return
+		}
 		if begun {
 			b.WriteString("---\n")
 		}
 		begun = true
 		b.WriteString(text)
 	}
+	doc(r.settings())
 	known := map[types.UID]bool{}
 	var notes strings.Builder
 	for i := range r.film.frames {
@@ -55,15 +59,17 @@ func (r Result) Replay(out io.Writer) error {
 	b.WriteString(notes.String())
 	if len(r.Violations) > 0 {
 		v := r.Violations[0]
-		doc("# " + v.What + "\nat: " + v.At.String() + "\n" + v.claim())
+		doc("# " + v.What + "\nat: " + v.At.String() + "\n" + r.claim(v))
 	}
 	_, err := out.Write(b.Bytes())
 	return err
 }
 
-// claim is what must not be said.
-func (v Violation) claim() string {
+// claim is what must not be said or done.
+func (r Result) claim(v Violation) string {
 	switch {
+	case v.ofDeleting():
+		return r.claimOfDeleting()
 	case v.Invariant == GoneIsGone:
 		return fmt.Sprintf("expectNot:\n  pods: {%s: Gone}\n", v.Pod)
 	case v.Invariant == SettledIsOver:
@@ -82,6 +88,9 @@ func faultText(f *stage.Fault) string {
 		add("kind: %s", f.Kind)
 	}
 	add("times: %d", f.Times)
+	if f.Times != 0 && f.RetryAfter > 0 {
+		add("retryAfter: %s", f.RetryAfter)
+	}
 	switch {
 	case f.Times == 0:
 	case f.Timeout:

@@ -72,12 +72,25 @@ func (e *enforcing) loseLease(d time.Duration, dice *dice) {
 			}
 		})
 	}
-	in(renewDeadline, func() { w.daemon.Lead(false) })
+	in(renewDeadline, func() { w.lead(false) })
 	in(leaseDuration, func() { e.rivalLeads(true) })
 	in(max(d, leaseDuration)+dice.between(time.Second, 20*time.Second), func() {
 		e.rivalLeads(false)
-		w.daemon.Lead(true)
+		w.lead(true)
 	})
+}
+
+// lead has orphand lead, or stand by.
+func (w *World) lead(leads bool) {
+	if !w.daemon.Running() || w.daemon.Leads() == leads {
+		return
+	}
+	what := "lease-lost"
+	if leads {
+		what = "lead"
+	}
+	w.film.daemon(what)
+	w.daemon.Lead(leads)
 }
 
 // vacant: orphand runs no more.
@@ -110,7 +123,7 @@ func (e *enforcing) right() {
 	}
 	e.asleep = 0
 	e.taken()
-	e.w.daemon.Lead(true)
+	e.w.lead(true)
 	p := &e.w.plan.Enforce
 	p.Travel, p.Refused, p.Lost, p.Meddle = Slowness{}, 0, 0, 0
 	e.dismissAll()

@@ -3,6 +3,7 @@
 GO         ?= go
 STATICCHECK = bin/staticcheck
 TALLY       = bin/tally
+LOKI        = bin/loki
 UNIT        = unit -race ./...
 E2E         = e2e -C e2e -count=1 -timeout=45m ./...
 SOURCES     = cmd internal pkg e2e
@@ -95,10 +96,10 @@ docs-check: needs ## fail when what is made from the code is not what the code s
 	$(GO) test $(DOCUMENTED) -run='^TestDocs' -count=1
 
 .PHONY: alerts-test
-alerts-test: ## alert rules with promtool, and a real Prometheus on the control plane
-	@scripts/needs prometheus
+alerts-test: $(LOKI) ## alert rules with promtool, a real Prometheus on the control plane; line rules with jq and Loki's parser
+	@scripts/needs prometheus jq
 	ORPHAND_NEED_PROMETHEUS=1 $(GO) test ./cmd/orphand/app -run='^TestEveryAlert' -count=1 -v
-	ORPHAND_NEED_PROMETHEUS=1 $(GO) test -C e2e ./install -run='^TestARealPrometheus' -count=1 -v -timeout=30m
+	ORPHAND_NEED_PROMETHEUS=1 $(GO) test -C e2e ./install -run='^(TestARealPrometheus|TestTheFilterAndTheLokiRules)' -count=1 -v -timeout=30m
 
 .PHONY: clean
 clean: ## remove bin/
@@ -108,10 +109,13 @@ clean: ## remove bin/
 needs:
 	@scripts/needs
 
-# Both are rebuilt only when their sources changed, and then from Go's own cache.
-.PHONY: $(STATICCHECK) $(TALLY)
+# All are rebuilt only when their sources changed, and then from Go's own cache.
+.PHONY: $(STATICCHECK) $(TALLY) $(LOKI)
 $(STATICCHECK): needs
 	@GOWORK=off $(GO) build -C tools -o ../$@ honnef.co/go/tools/cmd/staticcheck
+
+$(LOKI): needs
+	@GOWORK=off $(GO) build -C tools/loki -o ../../$@ .
 
 $(TALLY): needs
 	@$(GO) build -o $@ ./internal/tally

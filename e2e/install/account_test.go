@@ -25,9 +25,15 @@ func account(t *testing.T, server string, ca []byte) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return withToken(t, token.Status.Token, server, ca)
+}
+
+// withToken writes a kubeconfig with a token for a server.
+func withToken(t *testing.T, token, server string, ca []byte) string {
+	t.Helper()
 	config := clientcmdapi.NewConfig()
 	config.Clusters["it"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
-	config.AuthInfos["it"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	config.AuthInfos["it"] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
 	config.CurrentContext = "it"
 	file := filepath.Join(t.TempDir(), "kubeconfig")

@@ -15,9 +15,20 @@ import (
 	"github.com/orphand/orphand/e2e/cluster"
 )
 
-// withComponents writes a kustomization of an overlay with some components, applies
-// it, and takes it away when the test ends.
+// withComponents applies an overlay with some components, and takes it away when the
+// test ends.
 func withComponents(t *testing.T, overlay string, components ...string) {
+	t.Helper()
+	dir := kustomization(t, overlay, components...)
+	kubectl(t, "apply", "--server-side", "-k", dir)
+	t.Cleanup(func() {
+		_, _ = command(context.Background(), shared.Kubectl(), "delete", "--wait", "--timeout=60s", "-k", dir)
+	})
+}
+
+// kustomization writes one of an overlay with some components into a directory of
+// the repository, which goes when the test ends.
+func kustomization(t *testing.T, overlay string, components ...string) string {
 	t.Helper()
 	base, err := filepath.Abs(root)
 	if err != nil {
@@ -35,10 +46,7 @@ func withComponents(t *testing.T, overlay string, components ...string) {
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kubectl(t, "apply", "--server-side", "-k", dir)
-	t.Cleanup(func() {
-		_, _ = command(context.Background(), shared.Kubectl(), "delete", "--wait", "--timeout=60s", "-k", dir)
-	})
+	return dir
 }
 
 func as(t *testing.T, kubeconfig string, stdin string, args ...string) (string, error) {

@@ -2,8 +2,9 @@ package install_test
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func TestTheObserveOverlayIsAllThatAWholeJobNeeds(t *testing.T) {
 	if err := d.Stop(); err != nil {
 		t.Error(err)
 	}
-	compare(t, r, access.ForMode("observe", true), seldom())
+	allInRoles(t, r, access.ForMode("observe", true))
 	for c := range r.calls {
 		if c.verb == "delete" && c.group != "orphand.dev" {
 			t.Errorf("observing, it deleted %+v", c)
@@ -135,68 +136,82 @@ func TestTheEnforceOverlayIsAllThatDeletingNeeds(t *testing.T) {
 	if err := d.Stop(); err != nil {
 		t.Error(err)
 	}
-	excused := seldom()
-	excused["delete secrets"] = "this job has no MPI or Flux keys"
-	excused["delete podgroups.scheduling.x-k8s.io"] = "not installed here"
-	excused["delete podgroups.scheduling.volcano.sh"] = "not installed here"
-	compare(t, r, access.ForMode("enforce", true), excused)
+	allInRoles(t, r, access.ForMode("enforce", true))
 }
 
-// seldom are the calls that a plain job needs not make, each with why it is in the
-// table all the same.
-func seldom() map[string]string {
-	const streamed = "a watch brings what a list would; without it, or after a gap, client-go lists"
-	return map[string]string{
-		"get pods":                    "only a pod that leaves the watch without a deletionTimestamp is read live",
-		"get nodes":                   "only evidence from a node is worth a live read, and here the kubelet confirmed",
-		"get jobsets.jobset.x-k8s.io": "only a JobSet that leaves the cache without a word is read live",
-		"delete orphans.orphand.dev":  "a record is deleted an hour after its job settled",
-		"create orphans.orphand.dev":  "asked for by the API server itself when an apply makes a record: see TestWithoutCreateNoRecordIsMade",
-
-		"create events.events.k8s.io": "only a finding is told as an Event",
-		"patch events.events.k8s.io":  "only a finding that is told again",
-
-		"list trainjobs.trainer.kubeflow.org":        streamed,
-		"list trainingruntimes.trainer.kubeflow.org": streamed,
-		"list jobsets.jobset.x-k8s.io":               streamed,
-		"list jobs.batch":                            streamed,
-		"list pods":                                  streamed,
-		"list nodes":                                 streamed,
-		"list orphans.orphand.dev":                   streamed,
+// The policy is the manifest's own, but for its times, and for its being tried out.
+func TestTheRetentionOverlayIsAllThatCleaningUpNeeds(t *testing.T) {
+	apply(t, "retention")
+	uninstall(t, "retention")
+	policy, err := shared.Client().CoreV1().ConfigMaps(access.Namespace).Get(t.Context(), "orphand-retention", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	text := policy.Data["policy.yaml"]
+	for from, to := range map[string]string{"dryRun: true": "dryRun: false", "succeeded: 3d": "succeeded: 1s", "min: 1h": "min: 0s"} {
+		if !strings.Contains(text, from) {
+			t.Fatalf("no %q in the policy\n%s", from, text)
+		}
+		text = strings.Replace(text, from, to, 1)
+	}
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := record(t)
+	kubeconfig := account(t, r.server.URL, r.ca())
+	if found, code, text := check(t, kubeconfig, "--mode=enforce", "--leader-elect", "--retention-policy="+file); code != 0 || !found.Complete {
+		t.Errorf("check: exit %d\n%s", code, text)
+	}
+	d := launch(t, kubeconfig, "--retention-policy="+file)
+	job, err := shared.SubmitTrainJob(t.Context(), cluster.TrainJobSpec{Name: "done", Command: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := d.Await(t.Context(), daemon.Line("the policy to delete the job", func(e daemon.Event) bool {
+		return e.Code == signals.RetentionDeleted && e.JobUID == job.UID
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Await(t.Context(), daemon.Job(job.UID, "Cleared").After(gone)); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "-n", access.Namespace, "wait", "--for=create", "--timeout=60s", "configmap/orphand-removals")
+	if lies := d.Judge().Lies(); len(lies) > 0 {
+		t.Error(lies)
+	}
+	if err := d.Stop(); err != nil {
+		t.Error(err)
+	}
+	// What check asks is the account's own, and not the daemon's.
+	r.mu.Lock()
+	for c := range r.calls {
+		if c.resource == "selfsubjectreviews" {
+			delete(r.calls, c)
+		}
+	}
+	r.mu.Unlock()
+	allInRoles(t, r, append(access.ForMode("enforce", true), access.Retention, access.Memory))
 }
 
-// compare fails for a call that is not in the table, for one that was forbidden,
-// and for one in the table that was not made and is not excused.
-func compare(t *testing.T, r *recorder, features []access.Feature, excused map[string]string) {
+// allInRoles fails for a call that is in none of the features' roles, and for one
+// that was forbidden.
+func allInRoles(t *testing.T, r *recorder, features []access.Feature) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	made := map[string]int{}
+	calls := 0
 	for c, n := range r.calls {
+		calls += n
 		if r.forbidden[c] {
 			t.Errorf("forbidden: %+v", c)
 		}
-		found := slices.ContainsFunc(access.Of(features...), func(a access.Call) bool {
-			return a.Group == c.group && a.Resource == c.resource && slices.Contains(a.Verbs, c.verb) && (a.Name == "" || a.Name == c.name)
-		})
-		if !found {
-			t.Errorf("not in the table: %+v", c)
-		}
-		made[c.verb+" "+access.Call{Group: c.group, Resource: c.resource}.String()] += n
-	}
-	for _, a := range access.Of(features...) {
-		for _, verb := range a.Verbs {
-			a.Name = ""
-			key := verb + " " + a.String()
-			if _, ok := excused[key]; made[key] == 0 && !ok {
-				t.Errorf("in the table, but never made: %s", key)
-			}
+		if !inTable(c, features) {
+			t.Errorf("in no role: %+v", c)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(made)) {
-		t.Logf("%4d  %s", made[key], key)
-	}
+	t.Logf("%d calls of %d sorts", calls, len(r.calls))
 }
 
 // restart starts the controller manager anew, with further flags.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,39 @@ func runAsProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl(t, "-n", access.Namespace, "rollout", "status", "deployment/orphand", "--timeout=2m")
+	knowsItsLimit(t)
+}
+
+// knowsItsLimit fails unless Go was told 95 % of the container's memory limit, as
+// the kubelet made it of the manifest's values.
+func knowsItsLimit(t *testing.T) {
+	t.Helper()
+	deployment, err := shared.Client().AppsV1().Deployments(access.Namespace).Get(t.Context(), "orphand", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := float64(deployment.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value())
+	asked := 0
+	for _, p := range shared.Truth().Where(func(p cluster.Process) bool { return p.Pod.Namespace == access.Namespace }) {
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+		if err != nil {
+			continue // it has just ended
+		}
+		value := ""
+		for _, v := range strings.Split(string(environ), "\x00") {
+			if text, ok := strings.CutPrefix(v, "GOMEMLIMIT="); ok {
+				value = text
+			}
+		}
+		told, err := strconv.ParseFloat(value, 64)
+		if share := told / limit; err != nil || share < 0.94 || share > 0.96 {
+			t.Errorf("GOMEMLIMIT is %q, of a limit of %.0f", value, limit)
+		}
+		asked++
+	}
+	if asked < 2 {
+		t.Errorf("%d processes of the Deployment, want 2", asked)
+	}
 }
 
 // deleteJob runs a TrainJob and deletes it, and returns the name of its record.

@@ -2,6 +2,7 @@ package access
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -138,12 +139,23 @@ func Page() string {
 	b.WriteString("<!-- Made from the table in pkg/access by make docs; edits are lost. -->\n\n# Permissions\n\n" +
 		"Every call that orphand makes to the Kubernetes API. The roles below `manifests/` are made from the same table, `orphand check` " +
 		"asks for it, and the end-to-end tests run under it with Kubernetes' own authorizer. A resource that this cluster does not serve needs " +
-		"no permission. What is missing does not stop orphand: the log and `/readyz?verbose` say what it cannot do without it.\n")
+		"no permission. What is missing does not stop orphand: the log and `/readyz?verbose` say what it cannot do without it. Each verb is needed in a " +
+		"[scenario](#scenarios) of the end-to-end tests, which fail when it is not.\n")
 	for _, f := range Features() {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| resource | verbs | why |\n|---|---|---|\n", f, f.Purpose())
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| resource | verbs | why | needed in |\n|---|---|---|---|\n", f, f.Purpose())
 		for _, c := range Of(f) {
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", c.String(), strings.Join(c.Verbs, ", "), c.Why)
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.String(), strings.Join(c.Verbs, ", "), c.Why, neededIn(c))
 		}
+	}
+	b.WriteString("\n## Scenarios\n\nEach is played on a real control plane, by orphand under exactly the roles of some features: " +
+		"`go -C e2e test ./install -run 'TestEachPermissionIsNeeded/NAME'`. `orphand check` names each missing verb and prints the lines to add.\n\n" +
+		"| scenario | under the roles of | what happens | where one of its permissions is missing |\n|---|---|---|---|\n")
+	for _, s := range Scenarios() {
+		var features []string
+		for _, f := range s.Features {
+			features = append(features, string(f))
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Name, strings.Join(features, ", "), s.Story, s.Without)
 	}
 	b.WriteString("\n## People\n\nNobody is bound to these by the manifests; what is part of a default role holds for whoever has that.\n\n" +
 		"| role | part of | resource | verbs | why |\n|---|---|---|---|---|\n")
@@ -153,4 +165,21 @@ func Page() string {
 		}
 	}
 	return b.String()
+}
+
+// neededIn names the scenarios that need a call: one for all verbs, or each verb's own.
+func neededIn(c Call) string {
+	var names, all []string
+	for _, verb := range c.Verbs {
+		for _, s := range c.Needs(verb) {
+			all = append(all, "`"+s.Name+"` ("+verb+")")
+			if name := "`" + s.Name + "`"; !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strings.Join(all, ", ")
 }

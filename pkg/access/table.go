@@ -104,7 +104,7 @@ func Calls() []Call {
 	read := []string{"get", "list", "watch"}
 	follow := []string{"list", "watch"}
 	get := []string{"get"}
-	sweep := []string{"get", "list", "watch", "delete"}
+	sweep := sweeping()
 	return []Call{
 		{Feature: Observe, Group: groupTrainer, Version: "v1alpha1", Resource: "trainjobs", Verbs: read, Spare: true,
 			Why: "TrainJobs are watched, and read live before one counts as gone; without them no job has a name."},
@@ -165,8 +165,8 @@ func Calls() []Call {
 
 		{Feature: Memory, Version: "v1", Resource: "configmaps", Verbs: []string{"create"},
 			Why: "The ConfigMap with what was removed is made with the first removal; Kubernetes cannot restrict this by name."},
-		{Feature: Memory, Version: "v1", Resource: "configmaps", Name: "orphand-removals", Verbs: []string{"get", "patch"},
-			Why: "What was removed is written a few seconds later and read by the next process; without it, what came back after its clean-up is removed once more after a restart, and a backlog gets another share of the hour."},
+		{Feature: Memory, Version: "v1", Resource: "configmaps", Name: "orphand-removals", Verbs: []string{"patch"},
+			Why: "What was removed is written a few seconds later; the next process reads it, as it may get ConfigMaps anyway. Without it, what came back after its clean-up is removed once more after a restart, and a backlog gets another share of the hour."},
 
 		{Feature: Retention, Group: groupTrainer, Version: "v1alpha1", Resource: "trainjobs", Verbs: []string{"delete"}, Spare: true,
 			Why: "A finished TrainJob that is due is deleted under its UID."},
@@ -212,3 +212,6 @@ func Calls() []Call {
 func Of(features ...Feature) []Call {
 	return slices.DeleteFunc(Calls(), func(c Call) bool { return !slices.Contains(features, c.Feature) })
 }
+
+// sweeping is what retention does with a kind that it cleans up.
+func sweeping() []string { return []string{"get", "list", "watch", "delete"} }

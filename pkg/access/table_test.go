@@ -93,3 +93,40 @@ func TestAManifestIsTheRulesAsKubernetesReadsThem(t *testing.T) {
 		}
 	}
 }
+
+func TestEachVerbIsNeededInAScenarioAndEachScenarioNeedsWhatIsInTheTable(t *testing.T) {
+	wanted := map[string]bool{}
+	for _, s := range Scenarios() {
+		for _, call := range s.Calls {
+			if wanted[call] {
+				t.Errorf("%s stands in two scenarios", call)
+			}
+			wanted[call] = true
+		}
+	}
+	for _, c := range Calls() {
+		for _, verb := range c.Verbs {
+			if len(c.Needs(verb)) != 1 {
+				t.Errorf("%s %s is needed in %d scenarios", verb, c, len(c.Needs(verb)))
+			}
+			delete(wanted, verb+" "+c.String())
+		}
+	}
+	for call := range wanted {
+		t.Errorf("%s is in no role", call)
+	}
+}
+
+// What another rule of the same features allows anyway is a rule that can go: taken away, it breaks nothing.
+func TestNoRuleIsAllowedByAnotherAnyway(t *testing.T) {
+	for _, c := range Calls() {
+		for _, verb := range c.Verbs {
+			for _, o := range Calls() {
+				always := o.Feature == Observe || o.Feature == c.Feature
+				if always && o.Group == c.Group && o.Resource == c.Resource && o.Name == "" && c.Name != "" && slices.Contains(o.Verbs, verb) {
+					t.Errorf("%s %s of %s is part of %s %s of %s", verb, c, c.Feature, verb, o, o.Feature)
+				}
+			}
+		}
+	}
+}

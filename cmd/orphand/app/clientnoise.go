@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -39,20 +40,20 @@ func (q quietSink) Enabled(level int) bool { return q.inner.Enabled(level) }
 // Info writes chatter as it is and everything that the library shows by default as trouble.
 func (q quietSink) Info(level int, message string, keysAndValues ...any) {
 	if level > 0 {
-		q.inner.Info(level, message, keysAndValues...)
+		q.inner.Info(level, message, theirs(keysAndValues)...)
 		return
 	}
-	q.write(message, keysAndValues)
+	q.write(message, theirs(keysAndValues))
 }
 
 // Error writes trouble. The library retries, so it is a warning and not an error of this process.
 func (q quietSink) Error(err error, message string, keysAndValues ...any) {
-	q.write(message, append([]any{signals.FieldReason, fmt.Sprint(err)}, keysAndValues...))
+	q.write(message, append([]any{signals.FieldReason, fmt.Sprint(err)}, theirs(keysAndValues)...))
 }
 
 // WithValues passes further fields on.
 func (q quietSink) WithValues(keysAndValues ...any) logr.LogSink {
-	return quietSink{inner: q.inner.WithValues(keysAndValues...), name: q.name, noise: q.noise}
+	return quietSink{inner: q.inner.WithValues(theirs(keysAndValues)...), name: q.name, noise: q.noise}
 }
 
 // WithName names the part of the library that speaks.
@@ -74,6 +75,21 @@ func (q quietSink) write(message string, keysAndValues []any) {
 	}
 	const warn = -1 // zapr's negative of zap's level
 	q.inner.Info(warn, strings.TrimSpace(message), fields...)
+}
+
+// theirs renames the library's fields that have the name of one of a line's own: a line with two of a name has, for whoever
+// reads it, the last, so that what the library calls its event would hide which event the line is.
+func theirs(keysAndValues []any) []any {
+	renamed := slices.Clone(keysAndValues)
+	for i := 0; i+1 < len(renamed); i += 2 {
+		key, _ := renamed[i].(string)
+		own := slices.Contains([]string{"ts", "level", "msg", "logger", "repeated"}, key) ||
+			slices.ContainsFunc(signals.Fields(), func(f signals.FieldInfo) bool { return f.Name == key })
+		if own {
+			renamed[i] = "client" + strings.ToUpper(key[:1]) + key[1:]
+		}
+	}
+	return renamed
 }
 
 // kind is what makes two messages the same trouble: who speaks, the constant text, and the resource it is about.

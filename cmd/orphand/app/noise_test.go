@@ -62,3 +62,19 @@ func TestTheLibrarysChatterIsLeftOut(t *testing.T) {
 		t.Errorf("%v", log.all())
 	}
 }
+
+// client-go's recorder of Events names what it could not write "event".
+func TestAFieldOfTheLibraryHidesNoneOfTheLinesOwn(t *testing.T) {
+	logger, log, _ := library()
+	logger.WithValues("job", 7).Error(errors.New("forbidden"), "Server rejected event", "event", "&Event{}", "reason", "theirs", "type", "*v1.Pod")
+	all := log.all()
+	if len(all) != 1 {
+		t.Fatalf("%v", all)
+	}
+	for key, want := range map[string]any{"event": "ClientTrouble", "reason": "forbidden", "clientEvent": "&Event{}", "clientReason": "theirs", "clientJob": 7.0, "type": "*v1.Pod"} {
+		if all[0][key] != want {
+			t.Errorf("%s is %v, want %v", key, all[0][key], want)
+		}
+	}
+	checkAgainstTable(t, all)
+}

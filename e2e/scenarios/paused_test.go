@@ -20,6 +20,9 @@ func uncollected(t *testing.T, nodes int) *cluster.Cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if wrong, err := wrongDeletes(c); err != nil || len(wrong) > 0 {
+			t.Errorf("orphand's writes in the audit log: %q, %v", wrong, err)
+		}
 		if err := c.Stop(); err != nil {
 			t.Error(err)
 		}

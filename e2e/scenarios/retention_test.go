@@ -1,12 +1,14 @@
 package scenarios_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -99,4 +101,48 @@ func resume(s *scene, job cluster.TrainJob) error {
 	_, err := s.c.Dynamic().Resource(cluster.TrainJobs).Namespace(job.Namespace).Patch(s.t.Context(), job.Name, types.MergePatchType,
 		[]byte(`{"spec":{"suspend":false}}`), metav1.PatchOptions{})
 	return err
+}
+
+// JobSet deletes a finished JobSet after its own TTL, and Trainer makes another for a TrainJob that failed. The policy below
+// would have every JobSet gone at once; that of a TrainJob is the TrainJob's.
+func TestAFailedTrainJobIsNotExecutedAgainBecauseOfThePolicy(t *testing.T) {
+	s := open(t)
+	node := s.node("retention-1")
+	d, _ := s.retainer(`apiVersion: orphand.dev/v1alpha1
+kind: RetentionPolicy
+rules:
+- name: jobsets
+  match: {kinds: [JobSet, Job], expression: "object.metadata.name.startsWith('rerun')"}
+  ttlAfterFinished: 0s
+- name: training
+  match: {kinds: [TrainJob], labels: {scenario: rerun}}
+  failed: 8s
+`)
+	job, err := s.c.SubmitTrainJob(t.Context(), cluster.TrainJobSpec{Name: "rerun", Nodes: 1, Labels: map[string]string{"scenario": "rerun"},
+		On: []string{node.Name}, Command: []string{"false"}, BackoffLimit: ptr.To(int32(0)),
+		Edit: func(_, runtime *unstructured.Unstructured) {
+			s.ok(unstructured.SetNestedField(runtime.Object, int64(3600), "spec", "template", "spec", "ttlSecondsAfterFinished"))
+		}})
+	s.ok(err)
+	e := s.hearsFrom(d, swept(job.UID))
+	s.hearsFrom(d, daemon.Over(job.UID).After(e))
+	s.gone(cluster.TrainJobs, job.Namespace, job.Name)
+
+	writes, err := s.c.Writes()
+	s.ok(err)
+	made := map[string]int{}
+	for _, w := range writes {
+		if w.Code == http.StatusCreated && w.Subresource == "" && (w.Name == job.Name || strings.HasPrefix(w.Name, job.Name+"-node-")) {
+			made[w.Resource]++
+		}
+		if w.User == "retainer" && w.Verb == "delete" && w.Resource != "trainjobs" && strings.HasPrefix(w.Name, job.Name) {
+			t.Errorf("the policy deleted %s %s of a live TrainJob", w.Resource, w.NamespacedName)
+		}
+	}
+	if made["jobsets"] != 1 || made["jobs"] != 1 {
+		t.Errorf("%d JobSets and %d Jobs were made for one execution", made["jobsets"], made["jobs"])
+	}
+	if d.Judge().Words() == 0 {
+		t.Error("nothing was said of its pod")
+	}
 }

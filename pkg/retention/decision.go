@@ -136,7 +136,7 @@ func (d Decision) String() string {
 
 // Explain is the decision in one sentence for a person.
 func (d Decision) Explain() string {
-	text := string(d.Verb) + ": " + d.Why()
+	text := "stays: " + d.Why()
 	if d.Verb == Delete {
 		text = fmt.Sprintf("goes at %s by rule %q (%s)", d.Due.Time().Format(time.RFC3339), d.Rule, d.Source)
 		if d.DryRun {

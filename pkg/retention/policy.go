@@ -223,7 +223,11 @@ func (d *decoder) times(r *Rule, path string) {
 			d.warn(field, "%s is more than max, which cuts it to %s", FormatDuration(time.Duration(*ttl)), FormatDuration(time.Duration(*r.Max)))
 		}
 		if r.Notice != nil && *r.Notice > *ttl {
-			d.warn(path+".notice", "%s is more than the TTL, %s: such objects are announced when they finish", FormatDuration(time.Duration(*r.Notice)), FormatDuration(time.Duration(*ttl)))
+			then := "such objects are announced when they finish"
+			if *ttl == 0 {
+				then = "such objects go at once, unannounced"
+			}
+			d.warn(path+".notice", "%s is more than the TTL, %s: %s", FormatDuration(time.Duration(*r.Notice)), FormatDuration(time.Duration(*ttl)), then)
 		}
 	}
 }

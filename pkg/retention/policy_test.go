@@ -130,6 +130,7 @@ func TestRulesThatCanNeverMatchAreWarnedOf(t *testing.T) {
 		{"an exclusion first", `[{name: a, match: {namespaces: ["!x"]}}, {name: b}]`, ""},
 		{"a TTL above max", `[{name: a, ttlAfterFinished: 10d, max: 5d}]`, "10d is more than max, which cuts it to 5d"},
 		{"a notice above the TTL", `[{name: a, ttlAfterFinished: 10m, notice: 1h}]`, "1h is more than the TTL, 10m: such objects are announced when they finish"},
+		{"a notice of what goes at once", `[{name: a, failed: 0s, notice: 1h}]`, "1h is more than the TTL, 0s: such objects go at once, unannounced"},
 		{"no rules", `[]`, "no rules: everything is kept"},
 	} {
 		p, problems := LoadInline([]byte("rules: " + row.rules))

@@ -144,7 +144,7 @@ func (x *explainer) job(ctx context.Context, namespace string, meant func(*v1alp
 	records = slices.DeleteFunc(records, func(o *v1alpha1.Orphan) bool { return !meant(o) })
 	if len(records) == 0 {
 		if !served {
-			return fmt.Errorf("%s: this cluster keeps no records: apply orphand's CustomResourceDefinition", what)
+			return fmt.Errorf("%s: %w: this cluster keeps none; apply orphand's CustomResourceDefinition", what, errNoRecord)
 		}
 		return fmt.Errorf("%s: %w: the TrainJob lives, or its record's time is over", what, errNoRecord)
 	}

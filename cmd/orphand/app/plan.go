@@ -152,6 +152,8 @@ type PlannedItem struct {
 	Object   string     `json:"object"`
 	UID      types.UID  `json:"uid"`
 	Decision string     `json:"decision"`
+	Outcome  string     `json:"outcome,omitempty"`
+	Finished *time.Time `json:"finished,omitempty"`
 	Due      *time.Time `json:"due,omitempty"`
 	Rule     string     `json:"rule,omitempty"`
 	// Why is the decision in a sentence.
@@ -229,6 +231,10 @@ func planOf(views []sweep.View, sizes map[types.UID]int64, dryRun bool, now, unt
 	kept, skipped := map[string]int{}, map[string]int{}
 	for _, v := range views {
 		item := PlannedItem{Object: v.Ref.String(), UID: v.UID, Decision: v.Decision.String(), Rule: v.Rule, Why: v.Decision.Explain(), Bytes: sizes[v.UID]}
+		if o := v.Object; o != nil && o.FinishedAt.Known() {
+			at := o.FinishedAt.Time()
+			item.Outcome, item.Finished = string(o.Outcome), &at
+		}
 		switch v.Verb {
 		case retention.Keep:
 			kept[v.Why()]++
@@ -422,7 +428,11 @@ func (x *explainer) retention(ctx context.Context, input io.Reader, file, kind, 
 	ref := facts.Ref{Namespace: namespace, Kind: k.Kind, Name: name}.String()
 	for _, o := range plan.Objects {
 		if o.Object == ref {
-			_, err := fmt.Fprintf(x.out, "%s (%s)\n  retention: %s\n  %s\n", o.Object, o.UID, o.Decision, o.Why)
+			fmt.Fprintf(x.out, "%s (UID %s)\n  retention: %s\n", o.Object, o.UID, o.Decision)
+			if o.Finished != nil {
+				fmt.Fprintf(x.out, "  finished %s: %s\n", o.Finished.Format(time.RFC3339), o.Outcome)
+			}
+			_, err := fmt.Fprintf(x.out, "  %s\n", o.Why)
 			return true, err
 		}
 	}

@@ -1,6 +1,7 @@
 package reap
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -41,6 +42,15 @@ func (b *Brakes) Nodes(silent, total int, readable bool, now time.Time) {
 	defer b.mu.Unlock()
 	b.weather.see(silent, total, readable, b.o, now)
 }
+
+type turnKey struct{}
+
+// InTurn marks the calls of one DELETE that Take let pass: the reads before it, and itself. The brakes are their limit; behind
+// a limit on all calls they would wait for what is not urgent.
+func InTurn(ctx context.Context) context.Context { return context.WithValue(ctx, turnKey{}, true) }
+
+// IsInTurn says whether InTurn marked the call.
+func IsInTurn(ctx context.Context) bool { return ctx.Value(turnKey{}) != nil }
 
 // Held says why nothing may be deleted at now, or "", and when to ask again.
 func (b *Brakes) Held(now time.Time) (Reason, time.Time) {

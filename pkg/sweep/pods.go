@@ -42,6 +42,7 @@ func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
 	was := p.Pod
 	s.mu.Unlock()
 
+	ctx = reap.InTurn(ctx)
 	now, err := s.c.Live.Pod(ctx, was.Namespace, was.Name)
 	if err != nil {
 		return err

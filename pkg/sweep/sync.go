@@ -88,6 +88,7 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 	o := e.o
 	s.mu.Unlock()
 
+	ctx = reap.InTurn(ctx)
 	u, err := s.c.Live.Object(ctx, o.Of, o.Namespace, o.Name)
 	if err != nil {
 		return s.again(uid, err)

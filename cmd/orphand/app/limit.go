@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/orphand/orphand/pkg/reap"
 )
 
 // limit is a rate limit that can be lifted: work in hand at a stop must not wait behind what is never asked any more, since
@@ -20,8 +22,12 @@ func newLimit(qps float32, burst int) *limit {
 	return l
 }
 
-// Wait waits for the request's turn, or until the limit is lifted.
+// Wait waits for the request's turn, or until the limit is lifted. What the brakes on deletes let pass has had its turn: their
+// limit holds for it, and not that on what it takes to follow the jobs that were deleted before.
 func (l *limit) Wait(ctx context.Context) error {
+	if reap.IsInTurn(ctx) {
+		return ctx.Err()
+	}
 	turn, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.lifted, cancel)()

@@ -3,7 +3,26 @@ package app
 import (
 	"context"
 	"testing"
+
+	"github.com/orphand/orphand/pkg/reap"
 )
+
+func TestWhatTheBrakesLetPassIsNotHeldBehindOtherCalls(t *testing.T) {
+	l := newLimit(1e-6, 1)
+	if err := l.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := l.Wait(reap.InTurn(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if l.Wait(reap.InTurn(ended)) == nil {
+		t.Error("a request that was called off passed")
+	}
+}
 
 func TestALiftedLimitLetsThoseWhoWaitPassAndEveryoneAfterThem(t *testing.T) {
 	l := newLimit(1e-6, 1)

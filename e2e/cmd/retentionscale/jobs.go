@@ -141,7 +141,7 @@ var plainJobs = jobKind{
 }
 
 func condition(kind, reason string, at time.Time) map[string]any {
-	return map[string]any{"type": kind, "status": "True", "reason": reason, "message": "", "lastProbeTime": at.UTC().Format(time.RFC3339),
+	return map[string]any{"type": kind, "status": "True", "reason": reason, "message": "",
 		"lastTransitionTime": at.UTC().Format(time.RFC3339)}
 }
 

@@ -108,7 +108,7 @@ func count(calls []cluster.Write, t *batch, due func(name string) time.Time) *ta
 					r.unsafe++
 				}
 			}
-		case begun && c.Verb != "list":
+		case begun:
 			resource := c.Resource
 			if c.Subresource != "" {
 				resource += "/" + c.Subresource

@@ -219,6 +219,9 @@ func (l *Ledger) Sync(ctx context.Context, key facts.JobKey) error {
 	}
 	o.Status.Refusals = refusals
 	stored, err := l.c.Records.Apply(ctx, o)
+	if err != nil && !l.c.Leads() {
+		return nil // the leader writes its own
+	}
 	l.mu.Lock()
 	l.trouble = ""
 	if err != nil {
@@ -301,6 +304,9 @@ func digests(n settle.Note, refusals []v1alpha1.RefusalSummary) (kept map[uint64
 			}
 			if r.TakenOver {
 				put(each, "taken")
+			}
+			if r.Unsure {
+				put(each, "unsure")
 			}
 		}
 		keep()

@@ -189,7 +189,7 @@ func (w *packer) pod(n *settle.PodNote) {
 	w.number(uint64(len(h.Runs)))
 	for i := range h.Runs {
 		r := &h.Runs[i]
-		w.flags(r.Before, r.Proof != nil, r.Node == f.Node, r.TaintStale, r.TakenOver)
+		w.flags(r.Before, r.Proof != nil, r.Node == f.Node, r.TaintStale, r.TakenOver, r.Unsure, r.Watched)
 		if r.Node != f.Node {
 			w.text(r.Node)
 		}
@@ -340,7 +340,7 @@ func (r *unpacker) pod() settle.PodNote {
 	runs := r.number()
 	for i := uint64(0); i < runs && r.err == nil; i++ {
 		flags := r.number()
-		run := nodeproof.Run{Before: r.flag(flags, 0), TaintStale: r.flag(flags, 3), TakenOver: r.flag(flags, 4), Node: f.Node}
+		run := nodeproof.Run{Before: r.flag(flags, 0), TaintStale: r.flag(flags, 3), TakenOver: r.flag(flags, 4), Unsure: r.flag(flags, 5), Watched: r.flag(flags, 6), Node: f.Node}
 		if !r.flag(flags, 2) {
 			run.Node = r.text()
 		}

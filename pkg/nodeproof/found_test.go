@@ -383,6 +383,73 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.wait(2)
 			s.want(Gone, NodeDeleted)
 		},
+		"a boot of a Node that went while nobody watched may be the pod's own": func(t *testing.T) {
+			for back, want := range map[string]Pair{"": {Gone, NodeDeleted}, "b2": {Unproven, RemovedUnconfirmed}} {
+				s := newScene(t)
+				s.seeNode(s.node("n1", "N1", "m1", "b1"))
+				s.seePod(running(7))
+				// The machine is rebooted, and starts the pod again in boot b2; then the Node goes. The watch shows neither.
+				delete(s.live, "n1")
+				s.nodes.Lose("n1", "N1", s.tick())
+				s.h.Follow(s.now, s.nodes)
+				s.vanish(Deleted)
+				s.want(Unproven, RemovedUnconfirmed)
+				if back != "" {
+					s.seeNode(s.node("n1", "N2", "m1", back))
+				}
+				s.wait(100)
+				s.want(want.Verdict, want.Reason)
+				if back != "" {
+					s.seeNode(s.node("n1", "N2", "m1", "b3"))
+					s.want(Gone, NodeRebooted)
+				}
+			}
+		},
+		"a boot that follows a Node whose end was watched is a later one": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			s.endNode("n1")
+			s.vanish(Deleted)
+			s.want(Unproven, RemovedUnconfirmed)
+			s.seeNode(s.node("n1", "N2", "m1", "b2"))
+			s.want(Gone, NodeRebooted)
+		},
+		"a container that a kubelet never had is not lost where another machine may have had the Node": func(t *testing.T) {
+			again := func(p *facts.Pod) { p.Containers[0].HasLast = true }
+			for name, one := range map[string]struct {
+				since  facts.Instant
+				change func(*facts.Pod)
+				want   Pair
+			}{
+				"started again before anybody looked": {since: 900 * second, change: again, want: Pair{Unproven, RemovedUnconfirmed}},
+				"started once":                        {since: 900 * second, change: func(*facts.Pod) {}, want: Pair{Gone, KubeletConfirmed}},
+				"started again under watch":           {since: 1 * second, change: again, want: Pair{Gone, KubeletConfirmed}},
+			} {
+				s := newScene(t)
+				n := s.node("n1", "N1", "m1", "b1")
+				s.holdNode(n)
+				s.nodes.List(n, one.since)
+				s.seePod(running(7), one.change, func(p *facts.Pod) { p.Scheduled = 800 * second })
+				s.seePod(s.asked())
+				s.seePod(lost, one.change)
+				s.vanish(Deleted)
+				s.want(Unproven, RemovedUnconfirmed)
+				s.wait(100)
+				if j := s.judge(); j.Verdict != one.want.Verdict || j.Reason != one.want.Reason {
+					t.Errorf("%s: got %s/%s, want %v", name, j.Verdict, j.Reason, one.want)
+				}
+			}
+		},
+		"what takes the place of a container before the Node is not the same machine's": func(t *testing.T) {
+			s := newScene(t)
+			s.seePod(running(7), func(p *facts.Pod) { p.Containers[0].Started = 900 * second })
+			s.seeNode(s.node("n1", "N1", "m2", "b2", func(n *facts.Node) { n.Created = 1000 * second }))
+			// A machine that had the pod before the one that runs 7 has the name again, and finds its own container.
+			s.seePod(running(8), func(p *facts.Pod) { p.Containers[0].Started = 800 * second })
+			s.seePod(ended, func(p *facts.Pod) { p.Containers[0].Started = 800 * second })
+			s.want(Unproven, NodeReplaced)
+		},
 	}
 	for name, run := range cases {
 		t.Run(name, run)

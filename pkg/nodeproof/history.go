@@ -38,6 +38,11 @@ type Run struct {
 	IDs, Late []uint64
 	// TakenOver says that another machine took over the Node: what becomes of it says nothing of this machine.
 	TakenOver bool
+	// Unsure says that the machine may have been in a later boot than Boot when the runs became final: its Node went, or
+	// another machine took it over, while nobody watched.
+	Unsure bool
+	// Watched says that the machine is known to have had the node from when the pod was given to it.
+	Watched bool
 	// Seen is when the machine was first known to be one of the pod's.
 	Seen facts.Instant
 	// TaintStale says, in a record, that the Node had an out-of-service taint that was set before its outage.
@@ -235,6 +240,7 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 	for i := range h.Runs {
 		r := &h.Runs[i]
 		r.follow(nodes)
+		r.settleBoot(nodes, h.Anchored)
 		if own := nodes.Instance(r.NodeUID); own != nil {
 			r.TakenOver = own.machine() != r.Machine
 		}
@@ -255,6 +261,7 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 		h.settleLate(l, now)
 	}
 	h.vouch(nodes)
+	h.watched(nodes)
 	if len(h.Runs) == 0 && in == nil {
 		h.mayHaveRunBefore(nodes.past(h.Pod.Node), now)
 	}
@@ -281,7 +288,54 @@ func (h *History) anchor(nodes *Nodes, now facts.Instant) {
 	if l.Node != nil {
 		h.mayRunOn(l.Node, now)
 	}
+	for i := range h.Runs {
+		h.Runs[i].Unsure = !h.Runs[i].known(*l, nodes)
+	}
 	h.Anchored, h.anchoring = l.At, nil
+}
+
+// known says whether the run's boot was its machine's by the time of the anchoring read: by that read itself, or by the last
+// state of a Node that was watched until it went.
+func (r *Run) known(l Live, nodes *Nodes) bool {
+	switch {
+	case r.NodeUID == "" || r.Boot == "":
+		return true // no boot to be mistaken in
+	case l.Node != nil && l.Node.MachineID() == r.Machine:
+		return l.Node.Boot == r.Boot
+	}
+	in := nodes.Instance(r.NodeUID)
+	return in != nil && in.machine() == r.Machine && !in.Lost
+}
+
+// settleBoot: the first boot in which the machine of an unsure run is seen may be the one in which the pod ran.
+func (r *Run) settleBoot(nodes *Nodes, anchored facts.Instant) {
+	if !r.Unsure || r.Proof != nil {
+		return
+	}
+	for _, in := range nodes.sightings(r.Machine) {
+		if in.Node.Boot != "" && in.BootSeen > anchored {
+			r.Node, r.NodeUID, r.Boot, r.Unsure = in.Node.Name, in.Node.UID, in.Node.Boot, false
+			return
+		}
+	}
+}
+
+// watched notes that the machine was seen to have the node before the pod was given to it.
+func (h *History) watched(nodes *Nodes) {
+	if len(h.Runs) != 1 || h.Runs[0].Watched {
+		return
+	}
+	r, in, at := &h.Runs[0], nodes.Current(h.Pod.Node), h.given()
+	if in == nil || in.Node.UID != r.NodeUID || in.machine() != r.Machine {
+		return
+	}
+	since := in.since()
+	r.Watched = !since.Known() || at.Known() && at >= since.Add(clocksDiffer)
+}
+
+// restarted says whether the pod shows that a container of it was started more than once.
+func (h *History) restarted() bool {
+	return slices.ContainsFunc(h.Pod.Containers, func(c facts.Container) bool { return c.HasLast || c.Restarts > 0 })
 }
 
 // follow finds the machine again under another Node: that one is then the pod's node.
@@ -385,10 +439,17 @@ func (h *History) attribute(p *facts.Pod, now facts.Instant, nodes *Nodes) {
 		if !c.HasID || h.knows(c.ID) {
 			continue
 		}
-		certain := h.first(i) && atOnce(p, c) && len(last.Late) == 0
+		original := h.first(i)
+		certain := original && atOnce(p, c) && len(last.Late) == 0
 		switch first := &h.Runs[0]; {
 		case first.Before && (node == nil || c.Started.Known() && c.Started < node.Created):
-			first.IDs = append(first.IDs, c.ID)
+			// Machines that had the name before the present Node may have been several: what takes the place of a container
+			// is the same machine's, or another's.
+			if original {
+				first.IDs = append(first.IDs, c.ID)
+			} else {
+				h.Unclaimed = append(h.Unclaimed, c.ID)
+			}
 		case since.Known() && c.Started.Known() && c.Started < since.Add(clocksDiffer):
 			h.Unclaimed = append(h.Unclaimed, c.ID)
 		case certain:

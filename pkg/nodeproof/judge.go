@@ -238,6 +238,9 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 		if in == nil || !in.ReadySince.Known() {
 			return e, false
 		}
+		if !r.Watched && h.restarted() {
+			return e, false // before anybody looked, another machine may have had the Node, and the pod
+		}
 		from = max(h.WeakSeen, in.ReadySince).After(j.o.WeakEvidenceDelay)
 		if !j.due(from) {
 			return e, false
@@ -281,7 +284,7 @@ func (h *History) gone(nodes *Nodes, r *Run) facts.Instant {
 // nodeRebooted: the machine runs another boot of its kernel than the one that ran the pod, and by then nobody could
 // start the pod again.
 func (j *judgement) nodeRebooted(r *Run) (Evidence, bool) {
-	if r.Boot == "" || r.Machine.OfNode(r.NodeUID) {
+	if r.Boot == "" || r.Unsure || r.Machine.OfNode(r.NodeUID) {
 		return Evidence{}, false
 	}
 	in := j.followed(r)
@@ -417,12 +420,12 @@ func (j *judgement) elsewhere(r *Run) *Instance {
 }
 
 // same says whether the node is the run's machine in the same boot, by machine, or by boot ID where a node does not tell
-// its machine.
+// its machine. Any boot may be the same where it is not certain which one the pod ran in.
 func (r *Run) same(n *facts.Node) bool {
 	if n.Boot != "" && n.Boot == r.Boot {
 		return true
 	}
-	return n.MachineID() == r.Machine && (n.Boot == "" || r.Boot == "")
+	return n.MachineID() == r.Machine && (n.Boot == "" || r.Boot == "" || r.Unsure)
 }
 
 // doubt gives the verdict and the reason of a pod that is not proven to be gone.

@@ -28,9 +28,11 @@ type Instance struct {
 	// was set before this outage and counts for nothing until it is removed and set again.
 	TaintSeen  facts.Instant
 	TaintStale bool
-	// Deleted is when it was first known to be gone; ReadyAtEnd whether it was Ready when last seen.
+	// Deleted is when it was first known to be gone; ReadyAtEnd whether it was Ready when last seen. Lost says that nobody
+	// watched it go: what it showed last is not known.
 	Deleted    facts.Instant
 	ReadyAtEnd bool
+	Lost       bool
 }
 
 // since is since when the present machine is known to have the Node; unknown for one that has had it from the beginning.
@@ -100,7 +102,7 @@ func NewNodes() *Nodes {
 // See records a state of a Node from the watch stream, at now. It says whether a judgement may change by it.
 func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
 	if old := n.current[node.Name]; old != nil && old.Node.UID != node.UID {
-		n.end(old, now)
+		n.end(old, true, now)
 	}
 	in := n.byUID[node.UID]
 	if in == nil {
@@ -121,7 +123,7 @@ func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
 		return true
 	}
 	if in.Deleted.Known() { // a relist from a server that lags, or the end was a mistake: it is there
-		in.Deleted = 0
+		in.Deleted, in.Lost = 0, false
 		n.current[node.Name] = in
 		n.remember(in)
 		changed = true
@@ -184,18 +186,25 @@ func (n *Nodes) List(node *facts.Node, now facts.Instant) (changed bool) {
 	return changed
 }
 
-// End records that the Node with the given name, and UID unless that is empty, was seen to be gone at now.
+// End records that the Node with the given name, and UID unless that is empty, was seen to go at now.
 func (n *Nodes) End(name string, uid types.UID, now facts.Instant) {
 	if in := n.current[name]; in != nil && (uid == "" || in.Node.UID == uid) {
-		n.end(in, now)
+		n.end(in, false, now)
 	}
 }
 
-func (n *Nodes) end(in *Instance, now facts.Instant) {
+// Lose records that such a Node was found to be gone at now, and that nobody watched it go.
+func (n *Nodes) Lose(name string, uid types.UID, now facts.Instant) {
+	if in := n.current[name]; in != nil && (uid == "" || in.Node.UID == uid) {
+		n.end(in, true, now)
+	}
+}
+
+func (n *Nodes) end(in *Instance, lost bool, now facts.Instant) {
 	if in.Deleted.Known() {
 		return
 	}
-	in.Deleted = now
+	in.Deleted, in.Lost = now, lost
 	in.ReadyAtEnd = in.Node.Ready == facts.ReadyTrue
 	if h, ok := n.holders[in.Node.Name]; ok {
 		h.seen = now
@@ -375,11 +384,11 @@ func (n *Nodes) Prune(before facts.Instant, keep func(types.UID) bool) {
 	}
 }
 
-// Sighted lists the Nodes under which the machine is known now in the given boot.
+// Sighted lists the Nodes under which the machine is known now in the given boot, in any where that is empty.
 func (n *Nodes) Sighted(m facts.Machine, boot string) []*Instance {
 	var list []*Instance
 	for _, in := range n.machines[m] {
-		if in.Node.Boot == boot {
+		if boot == "" || in.Node.Boot == boot {
 			list = append(list, in)
 		}
 	}

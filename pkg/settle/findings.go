@@ -377,7 +377,11 @@ func (e *Engine) contradictions(p *pod) {
 		if proof == nil || proof.Reason != nodeproof.NodeDeleted && proof.Reason != nodeproof.OutOfService {
 			continue
 		}
-		for _, in := range e.nodes.Sighted(proof.Machine, proof.Boot) {
+		boot := proof.Boot
+		if p.h.Runs[i].Unsure {
+			boot = ""
+		}
+		for _, in := range e.nodes.Sighted(proof.Machine, boot) {
 			if proof.Reason == nodeproof.NodeDeleted || in.Node.Ready == facts.ReadyTrue {
 				e.nodeReturned(p, in.Node.Name, proof.Machine, proof.Boot)
 			}

@@ -113,7 +113,7 @@ func (e *Engine) ownerOf(o *facts.Object) (facts.JobKey, bool) {
 		if ownedByTrainJob(o) {
 			key = facts.JobKey{Namespace: o.Namespace, Name: o.Owner.Name, UID: o.Owner.UID}
 		}
-		key = e.resolve(o.UID, key)
+		key = e.resolve(o.UID, o.Namespace, key)
 		return key, key != facts.JobKey{}
 	case facts.KindJob:
 		jobSet := o.JobSetUID
@@ -168,21 +168,25 @@ func (e *Engine) stray(jobSet types.UID, keep func(*stray)) {
 }
 
 // ofJobSet finds the job of a JobSet by UID. One that was never seen has a job of its own until it is, so that it is never
-// taken for another incarnation's.
+// taken for another incarnation's. So has what was copied into another namespace: a label counts in its own.
 func (e *Engine) ofJobSet(uid types.UID, namespace, name string) (facts.JobKey, bool) {
-	if key, known := e.jobSets[uid]; known {
+	key, known := e.jobSets[uid]
+	elsewhere := known && key != (facts.JobKey{}) && key.Namespace != namespace
+	if known && !elsewhere {
 		return key, key != facts.JobKey{}
 	}
 	if name == "" {
 		return facts.JobKey{}, false
 	}
-	key := facts.JobKey{Namespace: namespace, Name: name, UID: facts.UnknownPrefix + uid}
-	e.unresolved[uid] = key
+	key = facts.JobKey{Namespace: namespace, Name: name, UID: facts.UnknownPrefix + uid}
+	if !elsewhere {
+		e.unresolved[uid] = key
+	}
 	return key, true
 }
 
 // resolve learns whose a JobSet is, and moves what stood under the JobSet's own name to its job.
-func (e *Engine) resolve(uid types.UID, key facts.JobKey) facts.JobKey {
+func (e *Engine) resolve(uid types.UID, namespace string, key facts.JobKey) facts.JobKey {
 	if known, ok := e.jobSets[uid]; ok && (known == key || key == (facts.JobKey{})) {
 		return known // one whose owner was taken off (cascade=orphan) goes on with the work of the job that it came from
 	}
@@ -204,6 +208,7 @@ func (e *Engine) resolve(uid types.UID, key facts.JobKey) facts.JobKey {
 		return key
 	}
 	delete(e.unresolved, uid)
+	stand.Namespace = namespace // what stands for it in another namespace is a copy's
 	from := e.jobs[stand]
 	if from == nil {
 		return key
@@ -425,7 +430,7 @@ func (e *Engine) NodeSeen(n *facts.Node, initial bool) {
 }
 
 // NodeGone satisfies informers.Observer.
-func (e *Engine) NodeGone(n *facts.Node, _ informers.End) {
+func (e *Engine) NodeGone(n *facts.Node, how informers.End) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -434,7 +439,11 @@ func (e *Engine) NodeGone(n *facts.Node, _ informers.End) {
 		return
 	}
 	e.nodeEnded(in, now)
-	e.nodes.End(n.Name, n.UID, now)
+	if how == informers.Final {
+		e.nodes.End(n.Name, n.UID, now)
+	} else {
+		e.nodes.Lose(n.Name, n.UID, now)
+	}
 	e.weather()
 	e.nodeChanged(n.Name, in.Node.MachineID(), now)
 }

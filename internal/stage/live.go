@@ -118,14 +118,14 @@ func (l live) list(k Kind, namespace string, selects func(Object) bool) ([]facts
 	return found, err
 }
 
-func (l live) Remains(_ context.Context, job facts.JobKey, jobSets []types.UID) ([]*facts.Object, error) {
+func (l live) Remains(_ context.Context, job facts.JobKey, jobSets []types.UID, services []string) ([]*facts.Object, error) {
 	owners := map[types.UID]bool{job.UID: true}
 	for _, uid := range jobSets {
 		owners[uid] = true
 	}
 	seen := map[types.UID]bool{}
 	var found []*facts.Object
-	for _, r := range informers.RemainNames(job.Name) {
+	for _, r := range informers.RemainNames(job.Name, services) {
 		for _, k := range l.api.named(r.Kind) {
 			o, err := read[facts.Object](l, k, job.Namespace, r.Name)
 			if err != nil {

@@ -106,6 +106,8 @@ type Pod struct {
 	JobSetName, ReplicatedJob, JobIndex, RestartAttempt string
 	JobSetUID, JobUID                                   types.UID
 	JobName, Index                                      string
+	// Subdomain is the name of the headless Service that it is reached by, where that is not its JobSet's.
+	Subdomain string
 
 	// Node is the name of the node the pod is bound to; empty when it is not bound.
 	Node string
@@ -207,6 +209,9 @@ func FromPod(pod *corev1.Pod) *Pod {
 		Gated:          len(pod.Spec.SchedulingGates) > 0,
 		Inert:          slices.Contains(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: GateInert}),
 		Keep:           keeps(pod.Annotations),
+	}
+	if p.JobSetName != "" && pod.Spec.Subdomain != p.JobSetName {
+		p.Subdomain = intern(pod.Spec.Subdomain)
 	}
 	if pod.DeletionGracePeriodSeconds != nil {
 		p.Grace = *pod.DeletionGracePeriodSeconds

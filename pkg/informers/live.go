@@ -189,10 +189,32 @@ func remains() []remain {
 }
 
 // RemainNames lists the kind and name of every object that Remains looks for.
-func RemainNames(job string) []facts.Ref {
+func RemainNames(job string, services []string) []facts.Ref {
 	var list []facts.Ref
+	for _, r := range named(job, services) {
+		list = append(list, facts.Ref{Kind: r.kind, Name: r.name})
+	}
+	return list
+}
+
+// namedRemain is a remain with the name that it has for one job.
+type namedRemain struct {
+	remain
+	name string
+}
+
+func named(job string, services []string) []namedRemain {
+	var list []namedRemain
 	for _, r := range remains() {
-		list = append(list, facts.Ref{Kind: r.kind, Name: job + r.suffix})
+		list = append(list, namedRemain{r, job + r.suffix})
+		if r.kind != facts.KindService {
+			continue
+		}
+		for _, name := range services {
+			if name != job {
+				list = append(list, namedRemain{r, name})
+			}
+		}
 	}
 	return list
 }
@@ -200,22 +222,22 @@ func RemainNames(job string) []facts.Ref {
 // Remains finds what is left of a job among the kinds that are not watched. Only an owner reference with the job's UID, or
 // that of one of its JobSets, makes an object the job's: the next incarnation has the same names. An object that may not be
 // read is listed without a UID.
-func (l *Live) Remains(ctx context.Context, job facts.JobKey, jobSets []types.UID) ([]*facts.Object, error) {
+func (l *Live) Remains(ctx context.Context, job facts.JobKey, jobSets []types.UID, services []string) ([]*facts.Object, error) {
 	owners := map[types.UID]bool{job.UID: true}
 	for _, uid := range jobSets {
 		owners[uid] = true
 	}
 	var found []*facts.Object
-	for _, r := range remains() {
+	for _, r := range named(job.Name, services) {
 		o, err := get(l, r.kind, func(m *metav1.PartialObjectMetadata) *facts.Object {
 			return facts.FromMeta(r.resource.Group, r.kind, m)
 		},
 			func() (*metav1.PartialObjectMetadata, error) {
-				return l.Clients.Metadata.Resource(r.resource).Namespace(job.Namespace).Get(ctx, job.Name+r.suffix, metav1.GetOptions{})
+				return l.Clients.Metadata.Resource(r.resource).Namespace(job.Namespace).Get(ctx, r.name, metav1.GetOptions{})
 			})
 		if apierrors.IsForbidden(err) {
 			// Nobody can say that it is not there: it counts as left, without a UID, and the job as settled but not cleared.
-			found = append(found, &facts.Object{Meta: facts.Meta{Namespace: job.Namespace, Name: job.Name + r.suffix}, Kind: r.kind, Group: r.resource.Group})
+			found = append(found, &facts.Object{Meta: facts.Meta{Namespace: job.Namespace, Name: r.name}, Kind: r.kind, Group: r.resource.Group})
 			continue
 		}
 		if err != nil {

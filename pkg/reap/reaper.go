@@ -88,7 +88,7 @@ func (r *Reaper) find(ctx context.Context, job facts.JobKey, w *witness, l *line
 	if err := r.recall(ctx, job.Namespace, job.Name, w, l); err != nil {
 		return nil, err
 	}
-	s, err := takeSnapshot(ctx, r.c.API, job.Namespace, job.Name)
+	s, err := takeSnapshot(ctx, r.c.API, job.Namespace, job.Name, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package reap
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/orphand/orphand/pkg/facts"
@@ -48,11 +49,14 @@ type snapshot struct {
 	pods      []podSeen
 	// unreadable are the kinds that could not be read, for want of permission only.
 	unreadable map[Kind]error
+	// services are the names of headless Services that are not their JobSets', as far as pods have told.
+	services []string
 }
 
 // takeSnapshot reads from the bottom to the top: what owns an object that was listed is there when it is read afterwards,
-// or is gone. An empty name takes every name, an empty namespace every namespace.
-func takeSnapshot(ctx context.Context, api API, namespace, name string) (*snapshot, error) {
+// or is gone. An empty name takes every name, an empty namespace every namespace. services are names of headless Services that
+// an earlier look has learnt of, besides those that the pods tell.
+func takeSnapshot(ctx context.Context, api API, namespace, name string, services []string) (*snapshot, error) {
 	s := &snapshot{unreadable: map[Kind]error{}}
 	ofJobSets := hasLabel(facts.LabelJobSetName, name)
 	list := func(k Kind, selector labels.Selector, add func(metav1.Object) error) error {
@@ -102,9 +106,15 @@ func takeSnapshot(ctx context.Context, api API, namespace, name string) (*snapsh
 	if err := list(jobKind(), ofJobSets, object(jobKind())); err != nil {
 		return nil, err
 	}
+	for _, p := range s.pods {
+		if p.Subdomain != "" && !slices.Contains(services, p.Subdomain) {
+			services = append(services, p.Subdomain)
+		}
+	}
+	s.services = services
 	if name != "" {
 		return s, firstError(
-			func() error { return s.namedOf(name, get) },
+			func() error { return s.namedOf(name, services, get) },
 			func() error { return get(jobSetKind(), name, object(jobSetKind())) },
 			func() error { return get(runtimeKind(), name, object(runtimeKind())) },
 			func() error { return get(trainJobKind(), name, trainJob) })
@@ -138,14 +148,23 @@ func hasLabel(label, value string) labels.Selector {
 }
 
 // namedOf reads what Trainer names after the job.
-func (s *snapshot) namedOf(name string, get func(Kind, string, func(metav1.Object) error) error) error {
+func (s *snapshot) namedOf(name string, services []string, get func(Kind, string, func(metav1.Object) error) error) error {
 	for _, n := range namedKinds() {
-		err := s.readable(n.Kind, get(n.Kind, name+n.suffix, func(o metav1.Object) error {
-			s.objects = append(s.objects, objectOf(n.Kind, o))
-			return nil
-		}))
-		if err != nil {
-			return err
+		names := []string{name + n.suffix}
+		if n.Kind.Kind == facts.KindService {
+			names = append(names, services...)
+		}
+		for i, exact := range names {
+			err := s.readable(n.Kind, get(n.Kind, exact, func(m metav1.Object) error {
+				// A Service of another name may be another job's, which has the same subdomain.
+				if o := objectOf(n.Kind, m); i == 0 || o.Owner.Name == name {
+					s.objects = append(s.objects, o)
+				}
+				return nil
+			}))
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -181,8 +200,12 @@ func (s *snapshot) readable(k Kind, err error) error {
 	return err
 }
 
-// namedAfterOwner says whether the object has exactly the name and the kind of owner that Trainer or JobSet gives it.
+// namedAfterOwner says whether the object has exactly the name and the kind of owner that Trainer or JobSet gives it. A
+// headless Service may have any name (spec.network.subdomain): that a JobSet is its controller has to do.
 func (o *object) namedAfterOwner() bool {
+	if o.Kind == facts.KindService && o.Owner.Controller && o.Owner.Kind == facts.KindJobSet && o.Owner.Group == jobSets.Group {
+		return true
+	}
 	for _, n := range namedKinds() {
 		if n.Kind != o.kind {
 			continue

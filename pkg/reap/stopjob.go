@@ -117,6 +117,7 @@ type stopping struct {
 	lineage  *lineage
 	items    map[types.UID]*Item
 	far      *far
+	services []string // names of headless Services that pods have told, for when these are gone
 	wake     chan struct{}
 	recalled time.Time // when the records were last read
 }
@@ -274,10 +275,11 @@ func (s *stopping) look(ctx context.Context) (over bool, err error) {
 		}
 		s.recalled = now
 	}
-	snap, err := takeSnapshot(ctx, s.c.API, s.job.Namespace, s.job.Name)
+	snap, err := takeSnapshot(ctx, s.c.API, s.job.Namespace, s.job.Name, s.services)
 	if err != nil {
 		return false, err
 	}
+	s.services = snap.services
 	found := s.lineage.of(s.job, s.lineage.relate(snap))
 	for _, p := range snap.pods {
 		s.witness.sees(p.Pod, false)

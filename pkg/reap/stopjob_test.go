@@ -2,6 +2,7 @@ package reap_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,34 @@ func TestLookalikesAreLeftAlone(t *testing.T) {
 		t.Errorf("the pod that inherited its labels is %s", got["PI"])
 	}
 	w.wantDeleted("T1", "J1", "B1", "P10", "C1", "S1", "R1")
+}
+
+func TestAServiceOfAnotherNameIsFoundByThePodsThatUseIt(t *testing.T) {
+	w := newWorld(t)
+	w.job("team", "llm", "1", 1)
+	w.job("team", "other", "2", 1)
+	for _, name := range []string{"llm", "other"} {
+		gen := map[string]string{"llm": "1", "other": "2"}[name]
+		p := pod("team", name+"-node-0-0-x"+gen, "P"+gen+"0", "node-0", name, gen)
+		p.Spec.Subdomain = "ring"
+		w.put(p)
+	}
+	ring := meta("v1", "Service", "team", "ring", "SR", owner("jobset.x-k8s.io/v1alpha2", "JobSet", "llm", "J1"))
+	w.put(ring)
+	found := func(name string) bool {
+		list, err := w.reaper.Find(t.Context(), key(name, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(list, func(r reap.Remain) bool { return r.UID == "SR" })
+	}
+	if !found("llm") || found("other") {
+		t.Error("the Service is not found as the one job's and no other's")
+	}
+	if r := w.stop("llm", "", reap.StopOptions{}); r.Class() != reap.Cleared {
+		t.Errorf("the job came to %v", statuses(r))
+	}
+	w.wantDeleted("T1", "J1", "B1", "P10", "C1", "S1", "SR", "R1")
 }
 
 func TestCopiesInAnotherNamespaceAreNotOrphans(t *testing.T) {

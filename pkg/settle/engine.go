@@ -19,8 +19,9 @@ type Live interface {
 	JobSet(ctx context.Context, namespace, name string) (*facts.Object, error)
 	Pod(ctx context.Context, namespace, name string) (*facts.Pod, error)
 	// Remains finds what is left of a job among the kinds that are not watched: those with the exact names that Trainer
-	// gives them and an owner reference to the job or to one of its JobSets.
-	Remains(ctx context.Context, job facts.JobKey, jobSets []types.UID) ([]*facts.Object, error)
+	// gives them and an owner reference to the job or to one of its JobSets. services are names of headless Services that are
+	// not the JobSet's.
+	Remains(ctx context.Context, job facts.JobKey, jobSets []types.UID, services []string) ([]*facts.Object, error)
 	// Survey finds what of a job may run or start a run: the JobSet of its name, and the Jobs and pods that carry its name,
 	// except those of the given JobSets, which are other jobs'.
 	Survey(ctx context.Context, namespace, name string, not []types.UID) ([]*facts.Object, []*facts.Pod, error)

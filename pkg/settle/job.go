@@ -1,6 +1,8 @@
 package settle
 
 import (
+	"slices"
+
 	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/nodeproof"
 	"k8s.io/apimachinery/pkg/types"
@@ -243,6 +245,18 @@ func (j *job) decide(o Options, held bool, now facts.Instant) State {
 		return Settled
 	}
 	return Cleared
+}
+
+// services names the headless Services of the job that do not have its own name, by its pods.
+func (j *job) services() []string {
+	var names []string
+	for _, p := range j.pods {
+		if name := p.h.Pod.Subdomain; name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // elsewhere says whether the job runs in another cluster, by its TrainJob, or by a record where the TrainJob went while nobody

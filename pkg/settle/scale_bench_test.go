@@ -37,7 +37,7 @@ func (c *counted) TrainJob(context.Context, string, string) (*facts.TrainJob, er
 }
 func (c *counted) JobSet(context.Context, string, string) (*facts.Object, error) { return nil, nil }
 func (c *counted) Pod(context.Context, string, string) (*facts.Pod, error)       { return nil, nil }
-func (c *counted) Remains(context.Context, facts.JobKey, []types.UID) ([]*facts.Object, error) {
+func (c *counted) Remains(context.Context, facts.JobKey, []types.UID, []string) ([]*facts.Object, error) {
 	c.reads++
 	return nil, nil
 }

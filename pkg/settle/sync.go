@@ -347,8 +347,9 @@ func (e *Engine) readRemains(j *job) read {
 	for _, a := range j.jobSets {
 		jobSets = append(jobSets, a.uid)
 	}
+	services := j.services()
 	return read{what: facts.Ref{Namespace: j.key.Namespace, Kind: "remains", Name: j.key.Name}, do: func(ctx context.Context) (func(facts.Instant), error) {
-		found, err := e.c.Live.Remains(ctx, j.key, jobSets)
+		found, err := e.c.Live.Remains(ctx, j.key, jobSets, services)
 		return func(now facts.Instant) {
 			j.extra, j.looked = found, true
 			// What is left goes by the garbage collector within seconds, or stays for long.

@@ -287,7 +287,7 @@ func (e *Engine) Restore(n Note) {
 			j.jobSets = append([]arrival{{uid: uid, at: n.GoneAt}}, j.jobSets...)
 		}
 		if !n.Job.Unknown() {
-			e.resolve(uid, n.Job)
+			e.resolve(uid, n.Job.Namespace, n.Job)
 		}
 	}
 	for _, f := range n.Findings {

@@ -226,7 +226,7 @@ func (t *turn) consider(ctx context.Context, c candidate) {
 		t.refuse(c, OwnerElsewhere, string(t.left.Job.UID), time.Time{})
 		return
 	case slices.Contains(t.left.Misplaced, c.UID):
-		t.refuse(c, OwnerElsewhere, string(c.owner.UID), time.Time{})
+		t.refuse(c, OwnerElsewhere, string(c.owner.UID), now.Add(askAgain)) // the end of the owner is a change of another job
 		return
 	case c.keep:
 		t.refuse(c, Kept, "", time.Time{})

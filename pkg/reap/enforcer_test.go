@@ -1,6 +1,7 @@
 package reap_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -9,58 +10,55 @@ import (
 	"github.com/orphand/orphand/pkg/reap"
 )
 
-// counted counts refusals by reason.
-type counted map[string]int
-
-func (c counted) Deleted(_, _ string)   {}
-func (c counted) Removed(_, _ string)   {}
-func (c counted) Refused(reason string) { c[reason]++ }
-
-// left is what the engine would offer of a job whose TrainJob is gone and whose garbage nobody collects.
-func left(name, gen string, pods ...*facts.Pod) facts.Leftovers {
-	return facts.Leftovers{Job: facts.JobKey{Namespace: "team", Name: name, UID: typesUID("T" + gen)}, Pods: pods, Whole: true}
+// meanwhile is an API whose DELETEs are under way while something else is done.
+type meanwhile struct {
+	reap.API
+	do func()
 }
 
-func TestARefusalIsCountedAndToldOnceForAsLongAsItStays(t *testing.T) {
+func (m *meanwhile) Delete(ctx context.Context, o reap.Order) error {
+	if m.do != nil {
+		m.do()
+	}
+	return m.API.Delete(ctx, o)
+}
+
+func newEnforcer(w *world, api reap.API) *reap.Enforcer {
+	return reap.NewEnforcer(reap.EnforcerConfig{API: api, Clock: w.Loop, Deleter: reap.NewDeleter(api, w.Loop, nil, nil),
+		Brakes: reap.NewBrakes(reap.DefaultBrakes()), Mode: func(string) (reap.Reason, bool) { return "", true }})
+}
+
+// An object may be two jobs' for a moment: of the one that stands in for a JobSet, and of the one that the JobSet turns out to
+// be of. A DELETE that the one waits for must not have the other ask again without a pause.
+func TestADeleteThatIsUnderWayIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
-	p := pod("team", "llm-node-0-0-x1", "P10", "node-0", "llm", "1")
-	w.put(node("node-0", "True"), p)
-	counts, told := counted{}, 0
-	brakes := reap.NewBrakes(reap.DefaultBrakes())
-	permitted := false
-	e := reap.NewEnforcer(reap.EnforcerConfig{API: w.API.Client(), Clock: w.Loop, Recorder: counts, Brakes: brakes,
-		Deleter: reap.NewDeleter(w.API.Client(), w.Loop, nil, counts),
-		Mode:    func(string) (reap.Reason, bool) { return reap.NotPermitted, permitted },
-		Changed: func(facts.JobKey) { told++ }})
-	offer := func(want reap.Reason, changes int) {
-		t.Helper()
-		e.Reap(t.Context(), left("llm", "1", facts.FromPod(p)))
-		refused := e.Refusals(left("llm", "1").Job)
-		switch {
-		case want == "" && len(refused) != 0, want != "" && (len(refused) != 1 || refused[0].Reason != want):
-			t.Errorf("refused: %+v, want %s", refused, want)
-		case told != changes:
-			t.Errorf("told %d times of a change, want %d", told, changes)
+	w.put(family("team-a", "llm", "1", 0)...)
+	api := &meanwhile{API: w.API.Client()}
+	e := newEnforcer(w, api)
+	js := stage.Object(w.API.Get(stage.JobSet, "team-a", "llm"))
+	record, err := stage.Record(js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := func(uid string) facts.Leftovers {
+		return facts.Leftovers{Job: facts.JobKey{Namespace: "team-a", Name: "llm", UID: typesUID(uid)}, Objects: []*facts.Object{record.(*facts.Object)}}
+	}
+	w.API.Fail(stage.Fault{Verb: "delete", Code: 500, Times: 1})
+	if again := e.Reap(t.Context(), left("T1")); !again.After(w.Loop.Now()) {
+		t.Errorf("after a refusal it asks at %s, now is %s", again, w.Loop.Now())
+	}
+	w.Loop.RunUntil(w.Loop.Now().Add(10 * time.Second))
+	asked := 0
+	api.do = func() {
+		asked++
+		w.Loop.RunUntil(w.Loop.Now().Add(5 * time.Second))
+		if again := e.Reap(t.Context(), left("jobset:J1")); !again.After(w.Loop.Now()) {
+			t.Errorf("while a DELETE is under way, the other job asks at %s, now is %s", again, w.Loop.Now())
 		}
-		w.Loop.RunUntil(w.Loop.Now().Add(time.Minute))
 	}
-	offer(reap.NotPermitted, 1)
-	since := e.Refusals(left("llm", "1").Job)[0].Since
-	offer(reap.NotPermitted, 1)
-	if r := e.Refusals(left("llm", "1").Job)[0]; !r.Since.Equal(since) || r.Words() != "the permission to delete is missing" {
-		t.Errorf("refused since %v, want %v: %s", r.Since, since, r.Words())
+	e.Reap(t.Context(), left("T1"))
+	if asked != 1 {
+		t.Errorf("%d DELETEs reached the API server", asked)
 	}
-	permitted = true
-	e.Nodes(1, 2, true)
-	offer(reap.NodesUnreachable, 2)
-	e.Nodes(0, 2, true)
-	offer(reap.NodesUnreachable, 2) // not calm yet
-	w.Loop.RunUntil(w.Loop.Now().Add(5 * time.Minute))
-	w.API.Fail(stage.Fault{Verb: "delete", Kind: "Pod", Code: 403, Message: `admission webhook "x" denied the request: not now`, Times: 1})
-	offer(reap.Pausing, 3)
-	offer("", 4)
-	w.wantDeleted("P10", "P10")
-	if counts["NotPermitted"] != 1 || counts["NodesUnreachable"] != 1 || counts["Pausing"] != 1 || len(counts) != 3 {
-		t.Errorf("counted %v", counts)
-	}
+	w.wantDeleted("J1", "J1")
 }

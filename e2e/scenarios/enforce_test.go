@@ -62,6 +62,27 @@ func TestEnforceClearsWhatTheGarbageCollectorLeaves(t *testing.T) {
 	_, err = c.UserWithRules(t.Context(), user, rules)
 	s.ok(err)
 	s.ok(d.Stop())
+	// A word that nobody has used yet can be taken back, and is then never used.
+	words := func(n int) {
+		t.Helper()
+		s.record(kept, func(o *unstructured.Unstructured) bool {
+			if o == nil {
+				return false
+			}
+			list, _, _ := unstructured.NestedSlice(o.Object, "spec", "attestations")
+			return len(list) == n
+		})
+	}
+	words(0)
+	word := []string{"attest", "pod", keptPods[0].Name, "--uid", string(keptPods[0].UID), "-n", kept.Namespace, "--yes"}
+	if _, _, code := s.command(c.AdminKubeconfig(), append(word, "--reason", "I mistook it for another")...); code != 0 {
+		t.Errorf("attest ended with %d", code)
+	}
+	words(1)
+	if _, _, code := s.command(c.AdminKubeconfig(), append(word, "--revoke")...); code != 0 {
+		t.Errorf("attest --revoke ended with %d", code)
+	}
+	words(0)
 	d, err = daemon.Start(t.Context(), c, daemon.Options{Program: program, User: user,
 		Flags: []string{"--mode", "enforce", "--gc-grace", "3s", "--runtime-copy-labels", "app=adapter", "--runtime-copy-grace", "3s"}})
 	s.ok(err)
@@ -74,6 +95,7 @@ func TestEnforceClearsWhatTheGarbageCollectorLeaves(t *testing.T) {
 	}
 	s.lives(livePods[0])
 	s.lives(keptPods[0])
+	s.never(d, keptPods[0], "Gone", "")
 	_, err = c.WaitPod(t.Context(), cluster.PodSelector{Namespace: "default", Name: byHand.Name}, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })
 	s.ok(err)
 	for _, w := range s.deletesOf(user) {

@@ -28,6 +28,9 @@ type Options[K comparable] struct {
 	BackoffMin, BackoffMax time.Duration
 	// DrainTimeout is how long Run waits for keys in work once its context has ended; 10 s by default.
 	DrainTimeout time.Duration
+	// Later says of a key whether it may wait for those of which it does not say so; nil for none. It is asked whenever a key is
+	// added, under the queue's own lock: it must not call the queue, nor wait for somebody who does.
+	Later func(K) bool
 	// OnFailure is told of every failure before the key is put back. It is called by several workers at once.
 	OnFailure func(Failure[K])
 }
@@ -80,9 +83,22 @@ func New[K comparable](options Options[K]) *Queue[K] {
 				Name:            options.Name,
 				MetricsProvider: options.Metrics,
 				Clock:           options.Clock,
+				DelayingQueue:   delaying(options),
 			}),
 		inWork: map[K]time.Time{},
 	}
+}
+
+// delaying is the queue below the one with backoff; nil for client-go's own, where every key is like every other.
+func delaying[K comparable](options Options[K]) workqueue.TypedDelayingInterface[K] {
+	if options.Later == nil {
+		return nil
+	}
+	return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
+		Name: options.Name, MetricsProvider: options.Metrics, Clock: options.Clock,
+		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{
+			Name: options.Name, MetricsProvider: options.Metrics, Clock: options.Clock, Queue: newOrder(options.Later)}),
+	})
 }
 
 // Add asks for work on key as soon as a worker is free. A key in work is worked on once more afterwards.

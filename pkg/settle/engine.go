@@ -122,6 +122,7 @@ type Engine struct {
 	onMachine map[facts.Machine]map[types.UID]*pod
 	// surveying counts the surveys under way, and ended names what was told to be gone meanwhile: their answers may be older.
 	surveying int
+	patients  patients
 	ended     map[types.UID]bool
 	// strays are what the first lists showed of JobSets that are nobody's, until the records have been read: one of them may say
 	// whose they are. Nil once work has begun.

@@ -258,6 +258,7 @@ func (e *Engine) Restore(n Note) {
 	j.past = Past{State: n.State, Gone: n.Gone, Evidence: n.Evidence}
 	if j.state == "" {
 		j.state = n.State
+		e.patients.note(j.key, j.state)
 		e.c.Recorder.JobState("", string(n.State))
 	}
 	switch {

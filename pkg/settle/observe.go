@@ -550,6 +550,7 @@ func (e *Engine) dropJob(j *job) {
 	e.endAll(j)
 	e.c.Recorder.JobState(string(j.state), "")
 	delete(e.jobs, j.key)
+	e.patients.note(j.key, "")
 	name := j.key.Incarnations()
 	delete(e.byName[name], j.key)
 	if j.key.Unknown() { // it held the others back

@@ -488,6 +488,7 @@ func (e *Engine) adoptState(j *job, next State, now facts.Instant) {
 	}
 	before := j.state
 	j.state = next
+	e.patients.note(j.key, next)
 	e.c.Recorder.JobState(string(before), string(next))
 	if next.Over() && !before.Over() {
 		j.settled = now

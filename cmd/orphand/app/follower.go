@@ -72,7 +72,8 @@ type follower struct {
 func newFollower(options Options, clients informers.Clients, clk clock.WithTicker, sink signals.Sink, recorder *metrics.Recorder, leads func() bool, enforcer *reap.Enforcer, forget func(context.Context, facts.Ref) error) (*follower, error) {
 	f := &follower{clock: clk, sink: sink, recorder: recorder, trouble: newNoise(clk), states: map[string]informers.State{}}
 	f.jobs = queue.New(queue.Options[facts.JobKey]{
-		Name: "jobs", Clock: clk, Workers: options.Workers, Metrics: recorder.Queues(), OnFailure: f.failed})
+		Name: "jobs", Clock: clk, Workers: options.Workers, Metrics: recorder.Queues(), OnFailure: f.failed,
+		Later: func(key facts.JobKey) bool { return f.engine.Patient(key) }})
 
 	f.records = queue.New(queue.Options[facts.JobKey]{
 		Name: "records", Clock: clk, Workers: recordWriters, Metrics: recorder.Queues(), OnFailure: f.failed})

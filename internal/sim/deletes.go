@@ -107,6 +107,10 @@ func (h *hand) carryOut(t reap.Target, o metav1.DeleteOptions, turn *turn) error
 	if !h.first {
 		w.judge.tally.Deleting[byRival]++
 	}
+	w.film.say("DELETE of %s@%s is carried out", t.Ref, held.GetUID())
+	// On a replay orphand does this itself.
+	defer func(on bool) { w.film.on = on }(w.film.on)
+	w.film.on = false
 	if b := w.enforcing.bystander(held); b != nil {
 		w.enforcing.dismiss(b)
 		return nil

@@ -208,9 +208,12 @@ func (w *World) rootOf(o stage.Object) types.UID {
 }
 
 // orphanSince is when the first of what stood above an object was gone; false where nothing is. In another namespace than its
-// owner an object is an orphan from the beginning. There is one grace for a job, and what comes late has none of its own.
+// owner an object is an orphan from the beginning, and there is one grace for all that a job has there.
 func (h *hand) orphanSince(t reap.Target, turn *turn) (time.Duration, bool) {
 	w := h.w
+	if t.Namespace == otherNamespace {
+		return 0, false
+	}
 	above := []types.UID{turn.left.Job.UID, types.UID(strings.TrimPrefix(string(turn.left.Job.UID), facts.UnknownPrefix))}
 	if o := w.stage.API.Get(t.Kind.GroupKind(), t.Namespace, t.Name); o != nil && o.GetUID() == t.UID {
 		above = append(above, w.rootOf(o))
@@ -225,9 +228,6 @@ func (h *hand) orphanSince(t reap.Target, turn *turn) (time.Duration, bool) {
 		}
 	}
 	first, known := time.Duration(0), false
-	if b := w.enforcing.bystanders[place{t.Kind.GroupKind(), t.Namespace, t.Name}]; b != nil && t.Namespace == otherNamespace {
-		first, known = w.made(b.object), true
-	}
 	for _, uid := range above {
 		if at, over := w.departed[uid]; over && (!known || at < first) {
 			first, known = at, true

@@ -109,6 +109,7 @@ func TestOneReplicaWritesAtATimeThroughTwentyCrashes(t *testing.T) {
 		_, _ = command(context.Background(), shared.Kubectl(), "delete", "crd", "orphans.orphand.dev")
 	})
 	replicas := []*replica{startReplica(t, "replica-a"), startReplica(t, "replica-b")}
+	before := series(t, replicas)
 	stop := churn(t)
 	defer stop()
 
@@ -169,6 +170,9 @@ func TestOneReplicaWritesAtATimeThroughTwentyCrashes(t *testing.T) {
 	}
 	stop()
 	summed(t, replicas)
+	if after := series(t, replicas); after != before {
+		t.Errorf("%d series after all these jobs, %d before", after, before)
+	}
 	slices.Sort(crash)
 	slices.Sort(graceful)
 	t.Logf("takeover after a crash, lease %v: median %v, worst %v; after a stop: median %v, worst %v", leaseDuration,
@@ -281,4 +285,21 @@ func summed(t *testing.T, replicas []*replica) {
 	if leaders != 1 || min(jobs[0], jobs[1]) != 0 || max(jobs[0], jobs[1]) == 0 {
 		t.Errorf("%v leaders; jobs told by each: %v: want one leader, and jobs told by that one only", leaders, jobs)
 	}
+}
+
+// series counts what a replica exports; both do the same.
+func series(t *testing.T, replicas []*replica) int {
+	t.Helper()
+	var counts [2]int
+	for i, r := range replicas {
+		m, err := r.Metrics(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[i] = len(m)
+	}
+	if counts[0] != counts[1] || counts[0] < 100 {
+		t.Errorf("%v series", counts)
+	}
+	return counts[0]
 }

@@ -334,7 +334,8 @@ func (p *play) aRecordIsMade() {
 	p.ok(d.Stop())
 
 	without := lacking(access.Rules(p.s.Features...), "create", "orphans")
-	kubeconfig := bearer(p.T, "no-create", without, nil, p.r.server.URL, p.r.ca())
+	refusals := record(p.T)
+	kubeconfig := bearer(p.T, "no-create", without, nil, refusals.server.URL, refusals.ca())
 	p.d, err = daemon.Start(p.Context(), shared, daemon.Options{Program: program, Kubeconfig: kubeconfig, Flags: []string{"--settle-quiet=1s"}})
 	p.ok(err)
 	defer func() { _ = p.d.Stop() }()
@@ -348,13 +349,14 @@ func (p *play) aRecordIsMade() {
 	if _, err := shared.Dynamic().Resource(daemon.Orphans).Namespace(other.Namespace).Get(p.Context(), daemon.RecordName(other), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		p.Errorf("a record was made without the permission to create one: %v", err)
 	}
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
 	refused := call{group: "orphand.dev", resource: "orphans", name: daemon.RecordName(other), verb: "patch"}
-	if !p.r.forbidden[refused] {
+	refusals.mu.Lock()
+	defer refusals.mu.Unlock()
+	if !refusals.forbidden[refused] {
 		p.Errorf("%+v was not refused", refused)
 	}
-	delete(p.r.forbidden, refused)
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
 	p.r.calls[call{group: "orphand.dev", resource: "orphans", verb: "create"}]++ // shown by what was refused without it
 }
 

@@ -2,8 +2,10 @@ package metrics
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -84,9 +86,55 @@ func TestTheNumberOfSeriesIsTheSameAfterTenJobsAndTenThousand(t *testing.T) {
 	}
 }
 
+// Whatever a method is told, in whatever words, makes no series: there is none but those that are made at the start.
+func TestNoWordMakesASeries(t *testing.T) {
+	r, registry := newRecorder(t)
+	before, err := testutil.GatherAndCount(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	recorder := reflect.ValueOf(r)
+	for i := range recorder.NumMethod() {
+		method := recorder.Method(i)
+		for n := range 1000 {
+			var args []reflect.Value
+			for j := range method.Type().NumIn() {
+				switch in := method.Type().In(j); in.Kind() {
+				case reflect.String:
+					args = append(args, reflect.ValueOf(fmt.Sprintf("job-%d", n)))
+				case reflect.Bool:
+					args = append(args, reflect.ValueOf(n%2 == 0))
+				case reflect.Int64:
+					args = append(args, reflect.ValueOf(int64(n)).Convert(in))
+				}
+			}
+			if len(args) < method.Type().NumIn() || method.Type().NumOut() > 0 {
+				break // it is told a function, or gives a part that is told things by others
+			}
+			method.Call(args)
+			told++
+		}
+	}
+	if told < 15*1000 {
+		t.Fatalf("only %d words were told", told)
+	}
+	if after, err := testutil.GatherAndCount(registry); err != nil || after != before {
+		t.Errorf("%d series, were %d: %v", after, before, err)
+	}
+}
+
 func TestNamesAndHelpPassPrometheussOwnLinter(t *testing.T) {
 	r, registry := newRecorder(t)
 	r.Queues().NewDepthMetric("q")
+	name, err := cache.NewInformerName(t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer name.Release()
+	resource := name.WithResource(schema.GroupVersionResource{Version: "v1", Resource: "pods"})
+	r.Informers().NewQueuedItemMetric(resource)
+	r.Informers().NewProcessingLatencyMetric(resource)
 	use(r, 1)
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil {

@@ -121,6 +121,7 @@ func (s *apiServer) remove(final stage.Object) {
 	case *corev1.Node:
 		s.nodes.drop(o.Name)
 	case *corev1.Pod:
+		s.w.judge.removes(o.UID)
 		s.pods.drop(o.Name)
 	case *jobset.JobSet:
 		s.jobSets.drop(o.Name)

@@ -70,8 +70,10 @@ type judge struct {
 	fathered map[types.UID]int
 	// unselected are the pods of which the watch said that they no longer match, and in which life of orphand last.
 	unselected map[types.UID]int
-	names      map[types.UID]string
-	tally      *Tally
+	// wentDisguised are the pods that were disguised when they were removed.
+	wentDisguised map[types.UID]bool
+	names         map[types.UID]string
+	tally         *Tally
 }
 
 // standing names the findings of one code that were raised for a job and have not ended.
@@ -94,7 +96,7 @@ type word struct {
 func newJudge(w *World) *judge {
 	return &judge{w: w, gone: map[types.UID]word{}, over: map[types.UID]word{}, verdicts: map[types.UID]nodeproof.Pair{}, states: map[types.UID]settle.State{},
 		findings: map[types.UID]map[signals.Finding]time.Duration{}, seen: map[types.UID]int{}, owed: map[standing]time.Duration{},
-		shown: map[facts.Machine]int{}, nodes: map[types.UID]*facts.Node{}, fathered: map[types.UID]int{}, names: map[types.UID]string{}, standing: map[standing]int{}, unselected: map[types.UID]int{}, promised: map[types.UID]bool{}, tally: newTally()}
+		shown: map[facts.Machine]int{}, nodes: map[types.UID]*facts.Node{}, fathered: map[types.UID]int{}, names: map[types.UID]string{}, standing: map[standing]int{}, unselected: map[types.UID]int{}, promised: map[types.UID]bool{}, wentDisguised: map[types.UID]bool{}, tally: newTally()}
 }
 
 func (j *judge) violate(i Invariant, pod, job types.UID, format string, args ...any) {
@@ -197,8 +199,14 @@ func (j *judge) couldRun(pod types.UID) string {
 // says that a pod no longer matches, a live read must find it.
 func (j *judge) disguised(pod types.UID) bool {
 	p := j.w.api.pod(pod)
-	return p != nil && p.Labels[facts.LabelJobSetName] == "" && j.unselected[pod] != j.life
+	if p == nil {
+		return j.wentDisguised[pod]
+	}
+	return p.Labels[facts.LabelJobSetName] == "" && j.unselected[pod] != j.life
 }
+
+// removes notes in what guise a pod goes: nothing in the API tells of it later.
+func (j *judge) removes(pod types.UID) { j.wentDisguised[pod] = j.disguised(pod) }
 
 // started: a process has begun.
 func (j *judge) started(l *life, m *machine, c *container) {

@@ -77,7 +77,7 @@ func Mutants() []Mutant {
 		judge("a kubelet's word does not age when another machine had the name",
 			"in.HeldSince > h.ConfirmSeen && r.Seen <= h.ConfirmSeen", "false"),
 		judge("whoever ended the containers wrote the phase", "return e, yes && j.spoke(i)", "return e, yes"),
-		history("every container is the last machine's", "certain := h.first(i) && atOnce(p, c) && len(last.Late) == 0", "certain := true"),
+		history("every container is the last machine's", "certain := original && atOnce(p, c) && len(last.Late) == 0", "certain := true"),
 		history("a container is as old as what is known of its Node", "case since.Known() && c.Started.Known() && c.Started < since.Add(clocksDiffer):", "case false && since.Known():"),
 		history("a container is the first in its place for ever", "	was := h.Named & bit\n", "	was := uint64(0)\n"),
 		history("a pod is as old as its Node", "return at.Known() && node.Created.Known() && at < node.Created", "return at < 0"),

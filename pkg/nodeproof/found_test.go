@@ -423,6 +423,7 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				want   Pair
 			}{
 				"started again before anybody looked": {since: 900 * second, change: again, want: Pair{Unproven, RemovedUnconfirmed}},
+				"taken up late before anybody looked": {since: 900 * second, change: func(p *facts.Pod) { p.Started = 900 * second }, want: Pair{Unproven, RemovedUnconfirmed}},
 				"started once":                        {since: 900 * second, change: func(*facts.Pod) {}, want: Pair{Gone, KubeletConfirmed}},
 				"started again under watch":           {since: 1 * second, change: again, want: Pair{Gone, KubeletConfirmed}},
 			} {
@@ -430,7 +431,7 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				n := s.node("n1", "N1", "m1", "b1")
 				s.holdNode(n)
 				s.nodes.List(n, one.since)
-				s.seePod(running(7), one.change, func(p *facts.Pod) { p.Scheduled = 800 * second })
+				s.seePod(running(7), func(p *facts.Pod) { p.Started, p.Scheduled = 800*second, 800*second }, one.change)
 				s.seePod(s.asked())
 				s.seePod(lost, one.change)
 				s.vanish(Deleted)
@@ -439,6 +440,14 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				if j := s.judge(); j.Verdict != one.want.Verdict || j.Reason != one.want.Reason {
 					t.Errorf("%s: got %s/%s, want %v", name, j.Verdict, j.Reason, one.want)
 				}
+			}
+		},
+		"a kubelet whose Node nobody has seen speaks for the containers that were there before it": func(t *testing.T) {
+			for id, want := range map[uint64]Pair{7: {Gone, KubeletConfirmed}, 8: {Unproven, NodeDeleted}} {
+				s := newScene(t)
+				s.seePod(running(7))
+				s.seePod(running(id), ended)
+				s.want(want.Verdict, want.Reason)
 			}
 		},
 		"what takes the place of a container before the Node is not the same machine's": func(t *testing.T) {

@@ -85,6 +85,8 @@ type History struct {
 	Unclaimed []uint64
 	// Named says, by their place in the pod, which containers were ever reported with an ID.
 	Named uint64
+	// Replaced says that a container was seen in the place of another: the same machine started it again, or another did.
+	Replaced bool
 	// ConfirmSeen is when the state that looks like the kubelet's confirmation was first seen.
 	ConfirmSeen facts.Instant
 	Runs        []Run
@@ -333,9 +335,14 @@ func (h *History) watched(nodes *Nodes) {
 	r.Watched = !since.Known() || at.Known() && at >= since.Add(clocksDiffer)
 }
 
-// restarted says whether the pod shows that a container of it was started more than once.
+// restarted says whether the pod shows that it was started more than once: a container was, or its kubelet took it up long
+// after it was given to it, as one does that took over the Node.
 func (h *History) restarted() bool {
-	return slices.ContainsFunc(h.Pod.Containers, func(c facts.Container) bool { return c.HasLast || c.Restarts > 0 })
+	p := h.Pod
+	if p.Started.Known() && p.Scheduled.Known() && p.Started.Sub(p.Scheduled) > promptly {
+		return true
+	}
+	return slices.ContainsFunc(p.Containers, func(c facts.Container) bool { return c.HasLast || c.Restarts > 0 })
 }
 
 // follow finds the machine again under another Node: that one is then the pod's node.
@@ -440,6 +447,7 @@ func (h *History) attribute(p *facts.Pod, now facts.Instant, nodes *Nodes) {
 			continue
 		}
 		original := h.first(i)
+		h.Replaced = h.Replaced || !original
 		certain := original && atOnce(p, c) && len(last.Late) == 0
 		switch first := &h.Runs[0]; {
 		case first.Before && (node == nil || c.Started.Known() && c.Started < node.Created):

@@ -219,8 +219,8 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 		switch {
 		case n == nil:
 			// The Node went after its kubelet had spoken, or was never seen: only the one that ran the pod could tell how
-			// its containers ended.
-			return e, len(h.Runs) == 1 && (r.NodeUID == "" || h.gone(j.nodes, r) > h.ConfirmSeen)
+			// its containers ended, as long as no other started them in their place.
+			return e, len(h.Runs) == 1 && (r.NodeUID == "" && !h.Replaced || r.NodeUID != "" && h.gone(j.nodes, r) > h.ConfirmSeen)
 		default:
 			l, ok := j.read(p.Node, h.ConfirmSeen)
 			return e, ok && l.Node != nil && l.Node.MachineID() == r.Machine

@@ -90,7 +90,15 @@ func (e *enforcing) bystand(a Action) {
 		})
 	case 6: // an administrator's runtime
 		e.add(bareRuntime(name, nil), always("it is an administrator's runtime"))
-	case 7: // the adapter's copy, which it could not give its owner
+	case 7: // the adapter's copy, which it could not give its owner; and where it is slow, its TrainJob comes when time is up
+		if a.Flag {
+			name = "copied"
+			w.after(w.plan.Enforce.CopyGrace-time.Duration(a.Pod)*100*time.Millisecond, func() {
+				if !w.righting {
+					w.finishedTrainJob(name)
+				}
+			})
+		}
 		r := bareRuntime(name, map[string]string{"example.com/copied-for": "trainjob"})
 		e.add(r, func(t *turn) string {
 			// No precondition speaks of another object: one that is made after the process has looked is not seen.

@@ -255,13 +255,7 @@ func annotate(o stage.Object, key, value string) {
 
 // adopt gives an object another owner beside its own, which lives: a finished TrainJob, of which Trainer makes nothing.
 func (w *World) adopt(o stage.Object) {
-	t, there := w.api.trainJobs.get(guardian)
-	if !there {
-		t = newTrainJob(guardian)
-		setCondition(t, "Complete", "", w.api.now())
-		w.api.stamp(t, "T")
-		w.api.store(t)
-	}
+	t := w.finishedTrainJob(guardian)
 	if t.GetDeletionTimestamp() != nil || len(o.GetOwnerReferences()) != 1 {
 		return
 	}
@@ -269,6 +263,18 @@ func (w *World) adopt(o stage.Object) {
 		o.SetOwnerReferences(append(slices.Clone(o.GetOwnerReferences()), metav1.OwnerReference{
 			APIVersion: facts.TrainJobs.GroupVersion().String(), Kind: facts.KindTrainJob, Name: t.GetName(), UID: t.GetUID()}))
 	})
+}
+
+// finishedTrainJob is a TrainJob of the name of which Trainer makes nothing.
+func (w *World) finishedTrainJob(name string) trainJob {
+	t, there := w.api.trainJobs.get(name)
+	if !there {
+		t = newTrainJob(name)
+		setCondition(t, "Complete", "", w.api.now())
+		w.api.stamp(t, "T")
+		w.api.store(t)
+	}
+	return t
 }
 
 // guardian is the TrainJob that adopts.

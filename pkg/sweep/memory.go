@@ -220,9 +220,6 @@ func (s *Sweeper) ObjectSeen(o *retention.Object) {
 		e = &entry{known: s.now(), raised: map[signals.Finding]bool{}}
 		s.objects[o.UID] = e
 		s.totals[o.Of.Name]++
-		if o.Owner.Controller {
-			addTo(s.ofOwner, o.Owner.UID, o.UID)
-		}
 		addTo(s.named, podsOf(o), o.UID)
 	}
 	s.replace(e, o)
@@ -238,6 +235,16 @@ func (s *Sweeper) ObjectSeen(o *retention.Object) {
 func (s *Sweeper) replace(e *entry, o *retention.Object) {
 	if e.o == nil || e.o.Finished != o.Finished || e.o.Terminating() != o.Terminating() {
 		e.known = s.now()
+	}
+	if e.o == nil || e.o.Owner != o.Owner {
+		// What was found out about one owner says nothing of another.
+		if e.o != nil {
+			removeFrom(s.ofOwner, e.o.Owner.UID, o.UID)
+			e.owner, e.looked, e.orphaned = retention.OwnerUnread, 0, 0
+		}
+		if o.Owner.Controller {
+			addTo(s.ofOwner, o.Owner.UID, o.UID)
+		}
 	}
 	e.o = o
 	s.intoGroup(e)

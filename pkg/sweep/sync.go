@@ -96,23 +96,24 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 	if u == nil || u.GetUID() != uid {
 		return nil // it is gone, which the watch will tell
 	}
+	// First the object, then its owner: the watch may be behind, and show an owner that it no longer has.
+	s.mu.Lock()
+	if e = s.objects[uid]; e != nil {
+		s.replace(e, s.policy.Read(o.Of, u))
+	}
+	s.mu.Unlock()
 	if err := s.lookAtOwner(ctx, uid, 0); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	e = s.objects[uid]
-	if e == nil {
-		s.mu.Unlock()
-		return nil
-	}
-	s.replace(e, s.policy.Read(o.Of, u))
 	e, d = s.judge(uid)
-	if !d.Acts(s.now()) || !s.allowed(e.o.Namespace, &e.refused) || s.heldByNotice(e, d) {
+	if e == nil || !d.Acts(s.now()) || !s.allowed(e.o.Namespace, &e.refused) || s.heldByNotice(e, d) || s.collected(e) {
 		s.mu.Unlock()
 		return nil
 	}
+	o = e.o // what was decided on: a watch may bring another state from now on, which the DELETE must not be of
 	s.mu.Unlock()
-	return s.delete(ctx, e, d, u)
+	return s.delete(ctx, e, o, d, u)
 }
 
 // afterGC is how long after whoever clears away orphans an object without its owner goes by policy.
@@ -151,11 +152,11 @@ func (s *Sweeper) again(uid types.UID, err error) error {
 	return err
 }
 
-// delete sends the DELETE of an entry. The watch may tell of the end before the answer comes: what the entry is told from then
+// delete sends the DELETE of an entry whose state o was decided on. The watch may tell of the end before the answer comes: what the entry is told from then
 // on is told of an object that nobody knows any more, and its removal counts all the same.
-func (s *Sweeper) delete(ctx context.Context, e *entry, d retention.Decision, u *unstructured.Unstructured) error {
+func (s *Sweeper) delete(ctx context.Context, e *entry, o *retention.Object, d retention.Decision, u *unstructured.Unstructured) error {
 	s.mu.Lock()
-	o, came := e.o, s.cleanups.Recreated(e.o, s.policy.Recreations())
+	came := s.cleanups.Recreated(o, s.policy.Recreations())
 	s.mu.Unlock()
 	order, err := reap.NewOrder(reap.Target{Kind: reap.Kind{Kind: o.Of.Kind, Resource: resourceOf(o.Of, u)}, Ref: o.Ref()})
 	if err != nil {

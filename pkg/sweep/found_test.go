@@ -1,0 +1,110 @@
+package sweep_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/orphand/orphand/internal/stage"
+	"github.com/orphand/orphand/pkg/retention"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const hourly = "rules: [{name: all, ttlAfterFinished: 1h}]"
+
+// object is an object of one of the kinds of these tests, with its own name as its UID.
+func object(apiVersion, kind, name string, owners ...map[string]any) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind,
+		"metadata": map[string]any{"namespace": "team-a", "name": name, "uid": name}}}
+	if len(owners) > 0 {
+		list := make([]any, 0, len(owners))
+		for _, o := range owners {
+			list = append(list, o)
+		}
+		u.Object["metadata"].(map[string]any)["ownerReferences"] = list
+	}
+	return u
+}
+
+func workflow(name string) *unstructured.Unstructured {
+	return object("argoproj.io/v1alpha1", "Workflow", name)
+}
+
+func controlledBy(apiVersion, kind, name string) map[string]any {
+	return map[string]any{"apiVersion": apiVersion, "kind": kind, "name": name, "uid": name, "controller": true}
+}
+
+func byWorkflow(name string) map[string]any {
+	return controlledBy("argoproj.io/v1alpha1", "Workflow", name)
+}
+
+// completed is a Job that completed at the start.
+func completed(name string, owners ...map[string]any) *unstructured.Unstructured {
+	u := object("batch/v1", "Job", name, owners...)
+	u.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Complete", "status": "True",
+		"lastTransitionTime": start.Format(time.RFC3339)}}}
+	return u
+}
+
+func (s *scene) put(o *unstructured.Unstructured, d ...stage.Delivery) {
+	s.t.Helper()
+	if err := s.stage.API.Put(o.DeepCopy(), append(d, stage.Delivery{})[0]); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) remove(o *unstructured.Unstructured) {
+	s.t.Helper()
+	if err := s.stage.API.Remove(o.DeepCopy(), stage.Delivery{}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) deletes(want int) {
+	s.t.Helper()
+	if calls := s.stage.API.Calls(); len(calls) != want {
+		s.t.Errorf("%d DELETEs, want %d: %+v", len(calls), want, calls)
+	}
+}
+
+// `kubectl delete --cascade=orphan` takes the owner off first.
+func TestAnObjectThatLostItsOwnerAndWentIsNotLookedForWhenTheOwnerGoes(t *testing.T) {
+	s := open(t, hourly, 600, retention.DefaultShare())
+	s.daemon.Start()
+	s.put(workflow("x"))
+	s.put(completed("a", byWorkflow("x")))
+	s.put(completed("a"))
+	s.until(time.Second)
+	s.remove(completed("a"))
+	s.remove(workflow("x"))
+	s.until(time.Minute)
+	s.deletes(0)
+}
+
+func TestAnObjectThatWasAdoptedLaterGoesByPolicyOnceItsOwnerIsGone(t *testing.T) {
+	s := open(t, hourly, 600, retention.DefaultShare())
+	s.daemon.Start()
+	s.put(workflow("x"))
+	s.put(completed("a"))
+	s.put(completed("a", byWorkflow("x")))
+	s.until(90 * time.Minute)
+	s.deletes(0)
+	s.remove(workflow("x"))
+	s.until(100 * time.Minute)
+	s.deletes(1)
+}
+
+// The watch is behind: of the owner that it shows nobody is left, and the object has another one.
+func TestAnObjectWhoseNewOwnerLivesIsKeptThoughTheWatchStillShowsTheOld(t *testing.T) {
+	s := open(t, hourly, 600, retention.DefaultShare())
+	s.daemon.Start()
+	x, y := controlledBy("example.com/v1", "Run", "x"), controlledBy("example.com/v1", "Run", "y")
+	s.put(object("example.com/v1", "Run", "y"))
+	s.put(completed("a", x))
+	s.until(59 * time.Minute)
+	s.put(completed("a", y), stage.Delivery{After: 10 * time.Minute})
+	s.until(3 * time.Hour)
+	s.deletes(0)
+	if got := s.decision("a"); got != "SKIP(owned by live Run)" {
+		t.Errorf("it is %s", got)
+	}
+}

@@ -113,7 +113,7 @@ func New(c Config) *Sweeper {
 	s := &Sweeper{c: c, policy: c.Policy, objects: map[types.UID]*entry{}, totals: map[string]int{}, pods: map[types.UID]*pod{}, ofName: map[label]map[types.UID]*pod{}, named: map[label]map[types.UID]bool{},
 		ofOwner: map[types.UID]map[types.UID]bool{}, groups: map[string]map[types.UID]*entry{}, blind: map[string]bool{}, warned: map[warning]bool{}, saidBraked: map[string]facts.Instant{}}
 	s.since = s.now()
-	s.due = release{spent: map[string][]facts.Instant{}, waiting: map[string]*turns{}, base: map[string]int{}}
+	s.due = release{spent: map[string][]facts.Instant{}, waiting: map[string]*turns{}, base: map[string]int{}, out: map[types.UID]bool{}}
 	return s
 }
 

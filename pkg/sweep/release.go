@@ -19,6 +19,22 @@ type release struct {
 	waiting map[string]*turns
 	spent   map[string][]facts.Instant
 	base    map[string]int
+	// out are those that went and that no worker has taken up.
+	out map[types.UID]bool
+}
+
+// outAtMost is how many may be out at a time. The queue has one line: behind all that the brakes let pass at one moment,
+// whatever else happens would wait.
+const outAtMost = 16
+
+// taken notes that a worker has come to an object or a pod, so that the next may go.
+func (s *Sweeper) taken(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.due.out[uid] {
+		delete(s.due.out, uid)
+		s.c.Queue.Add(Key{Release: true})
+	}
 }
 
 // turn is one deletion that waits for its turn.
@@ -66,7 +82,7 @@ func (s *Sweeper) let() {
 		return
 	}
 	now := s.now()
-	for {
+	for len(s.due.out) < outAtMost {
 		line, kind, until := s.next(now)
 		if line == nil {
 			if until.Known() {
@@ -91,6 +107,7 @@ func (s *Sweeper) let() {
 		} else {
 			s.objects[t.UID].queued, s.objects[t.UID].released = false, true
 		}
+		s.due.out[t.UID] = true
 		s.c.Queue.Add(Key{UID: t.UID, Pod: t.pod})
 	}
 }

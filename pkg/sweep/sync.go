@@ -34,7 +34,9 @@ func (s *Sweeper) Sync(ctx context.Context, k Key) error {
 	case k.Group != "":
 		s.regroup(k.Group)
 		return nil
-	case k.Pod:
+	}
+	s.taken(k.UID)
+	if k.Pod {
 		return s.syncPod(ctx, k.UID)
 	}
 	return s.syncObject(ctx, k.UID)

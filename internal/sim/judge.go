@@ -222,12 +222,12 @@ func (j *judge) started(l *life, m *machine, c *container) {
 // excused says whether what runs of a pod is not held against the word that its job is over: a lie covers it, or orphand
 // cannot know of the pod (see unknowable).
 func (j *judge) excused(l *life, m *machine, said word) bool {
-	for _, lie := range j.w.lies {
-		if lie.Job != "" && lie.Job == l.job {
-			return true
-		}
-	}
-	return j.w.covered(l.uid, m) || j.unknowable(l.uid, said) || j.fatherless(l.job)
+	return j.tooLate(l.job) || j.w.covered(l.uid, m) || j.unknowable(l.uid, said) || j.fatherless(l.job)
+}
+
+// tooLate says whether a child of the job was made long after its owner was gone.
+func (j *judge) tooLate(job types.UID) bool {
+	return slices.ContainsFunc(j.w.lies, func(lie Lie) bool { return lie.Job != "" && lie.Job == job })
 }
 
 // fatherless says whether the job was deleted with cascade=orphan before this life of orphand was shown that a JobSet was its
@@ -286,12 +286,12 @@ func (j *judge) state(job types.UID, now settle.State) {
 			j.violate(SettledIsOver, l.uid, job, "job %s is said to be %s, but the kubelet of machine %s may start pod %s", job, now, m.id, l.uid)
 			return
 		}
-		if w.startable(l.uid) && !j.fatherless(job) && !j.unknowable(l.uid, said) {
+		if w.startable(l.uid) && !j.fatherless(job) && !j.tooLate(job) && !j.unknowable(l.uid, said) {
 			j.violate(SettledIsOver, l.uid, job, "job %s is said to be %s, but pod %s is there and may be started", job, now, l.uid)
 			return
 		}
 	}
-	if what := w.starter(job); what != "" && !j.fatherless(job) {
+	if what := w.starter(job); what != "" && !j.fatherless(job) && !j.tooLate(job) {
 		j.violate(SettledIsOver, "", job, "job %s is said to be %s, but %s is there and may make pods", job, now, what)
 	}
 }

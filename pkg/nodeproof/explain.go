@@ -223,6 +223,8 @@ func deletedWhy(j *judgement, r *Run, holds bool) string {
 		return "the Node is there"
 	case in != nil && in.Node.MachineID() != r.Machine:
 		return "the Node that was deleted stood for another machine by then"
+	case r.NodeUID == "" && j.registeredSince():
+		return "no Node " + r.Node + " was ever seen, and its machine may be back under a Node that has registered since the pod was given to it"
 	case r.NodeUID != "" && j.elsewhere(r) != nil:
 		return "the machine is back, as node " + j.elsewhere(r).Node.Name + ", in the same boot"
 	}

@@ -450,6 +450,18 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				s.want(want.Verdict, want.Reason)
 			}
 		},
+		"a machine that nobody can name may be back under any Node that has registered since": func(t *testing.T) {
+			for registered, want := range map[facts.Instant]Pair{700 * second: {Gone, NodeDeleted}, 950 * second: {Unproven, RemovedUnconfirmed}} {
+				s := newScene(t)
+				s.seeNode(s.node("n2", "N2", "m1", "b1", func(n *facts.Node) { n.Created = registered }))
+				s.seePod(running(7))
+				s.seePod(s.asked())
+				s.vanish(Deleted)
+				s.want(Unproven, RemovedUnconfirmed)
+				s.wait(100)
+				s.want(want.Verdict, want.Reason)
+			}
+		},
 		"what takes the place of a container before the Node is not the same machine's": func(t *testing.T) {
 			s := newScene(t)
 			s.seePod(running(7), func(p *facts.Pod) { p.Containers[0].Started = 900 * second })

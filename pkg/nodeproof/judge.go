@@ -384,6 +384,9 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 			return e, false
 		}
 		since = max(since, l.Since)
+		if j.registeredSince() {
+			return e, false // nobody can tell its machine: it may be back under that Node
+		}
 	}
 	if r.NodeUID != "" && j.elsewhere(r) != nil {
 		return e, false
@@ -403,6 +406,15 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 		return e, true
 	}
 	return e, r.NodeUID != "" && l.Node.UID != r.NodeUID && !r.same(l.Node)
+}
+
+// registeredSince says whether a Node has registered since the pod was given to its own.
+func (j *judgement) registeredSince() bool {
+	at := j.h.given()
+	if !at.Known() {
+		at = j.h.Pod.Created
+	}
+	return j.nodes.youngest.Known() && j.nodes.youngest >= at.Add(-clocksDiffer)
 }
 
 // killMargin is how long after the end of a pod's grace a kubelet that is well may need to have killed it: it hears of the

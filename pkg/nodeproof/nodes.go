@@ -78,6 +78,8 @@ type Nodes struct {
 	// Readable is false while orphand may not read Nodes at all.
 	Readable bool
 
+	// youngest is when the Node that registered last did, by the API server's clock.
+	youngest facts.Instant
 	current  map[string]*Instance
 	byUID    map[types.UID]*Instance
 	machines map[facts.Machine]map[types.UID]*Instance
@@ -101,6 +103,7 @@ func NewNodes() *Nodes {
 
 // See records a state of a Node from the watch stream, at now. It says whether a judgement may change by it.
 func (n *Nodes) See(node *facts.Node, now facts.Instant) (changed bool) {
+	n.youngest = max(n.youngest, node.Created)
 	if old := n.current[node.Name]; old != nil && old.Node.UID != node.UID {
 		n.end(old, true, now)
 	}

@@ -103,7 +103,9 @@ type Engine struct {
 	mu    sync.Mutex
 	last  facts.Instant
 	nodes *nodeproof.Nodes
-	jobs  map[facts.JobKey]*job
+	// podsUnseen says that pods are not watched now.
+	podsUnseen bool
+	jobs       map[facts.JobKey]*job
 	// byName finds every incarnation of a name.
 	byName map[types.NamespacedName]map[facts.JobKey]*job
 	// jobSets says whose each JobSet is, for as long as anything of it may be left; the zero key is nobody's (a JobSet that

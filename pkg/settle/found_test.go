@@ -273,6 +273,30 @@ func TestPodsOfAnOrphanedJobSetAreFoundAgainByTheRecordAfterARestart(t *testing.
 	}
 }
 
+// A job on record that has no TrainJob's UID, and whose JobSet the first lists tell to be a TrainJob's, is that TrainJob's:
+// left without its pods, it would look as if it were over.
+func TestAJobWithoutATrainJobIsItsTrainJobsOnceTheJobSetTellsWhose(t *testing.T) {
+	for name, jobSetFirst := range map[string]bool{"the JobSet is in the first lists": true, "the JobSet is seen later": false} {
+		clk := clocktesting.NewFakePassiveClock(epoch)
+		e := settle.New(settle.Config{Options: settle.Defaults(), Clock: clk, Live: &counted{}, Queue: pile{}})
+		e.NodeSeen(facts.FromNode(nodeOf("n1", "N1", "m1", "b1")), true)
+		if jobSetFirst {
+			e.ObjectSeen(facts.FromJobSet(jobSetOf("tj", "J1", "T1")), true)
+		}
+		e.PodSeen(facts.FromPod(podOf("P1", "J1", "n1")), true)
+		unknown := facts.JobKey{Namespace: "team-a", Name: "tj", UID: facts.UnknownPrefix + "J1"}
+		h := nodeproof.NewHistory(facts.FromPod(podOf("P1", "J1", "n1")), facts.At(epoch), false, nodeproof.NewNodes())
+		e.Restore(settle.Note{Job: unknown, State: settle.Settling, GoneAt: facts.At(epoch), JobSets: []types.UID{"J1"},
+			Pods: []settle.PodNote{{History: h, Said: nodeproof.Pair{Verdict: nodeproof.Alive, Reason: nodeproof.Running}, Since: facts.At(epoch)}}})
+		if !jobSetFirst {
+			e.ObjectSeen(facts.FromJobSet(jobSetOf("tj", "J1", "T1")), false)
+		}
+		if jobs := e.Jobs(); len(jobs) != 1 || jobs[0].Key.UID != "T1" || len(jobs[0].Pods) != 1 {
+			t.Errorf("%s: %+v", name, jobs)
+		}
+	}
+}
+
 func TestAPodThatWentWhileASurveyWasUnderWayIsNotBroughtBackByIt(t *testing.T) {
 	f := newFound(t)
 	f.put(0, trainJobOf("tj", "T1"), 0)

@@ -258,7 +258,6 @@ func (e *Engine) Restore(n Note) {
 	j.past = Past{State: n.State, Gone: n.Gone, Evidence: n.Evidence}
 	if j.state == "" {
 		j.state = n.State
-		e.patients.note(j.key, j.state)
 		e.c.Recorder.JobState("", string(n.State))
 	}
 	switch {
@@ -266,6 +265,7 @@ func (e *Engine) Restore(n Note) {
 	case n.State == Unproven || n.State == Settling || n.State.Over():
 		// Found gone by a live read, and no UID comes back: a list that shows it is behind.
 		j.present, j.sure, j.gone = false, true, n.GoneAt
+		e.patients.note(j.key, true)
 	case !j.present:
 		j.gone = n.GoneAt
 	}
@@ -305,6 +305,16 @@ func (e *Engine) Restore(n Note) {
 		e.restorePod(j, pn, now)
 	}
 	e.c.Queue.Add(j.key)
+	if !n.Job.Unknown() {
+		return
+	}
+	// The first lists may have told whose the JobSet is: what has a job of its own on record is that job's then, and the
+	// record's is not over for being left without anything.
+	uid := types.UID(strings.TrimPrefix(string(n.Job.UID), facts.UnknownPrefix))
+	e.unresolved[uid] = n.Job
+	if key, known := e.jobSets[uid]; known && key != n.Job && key != (facts.JobKey{}) && key.Namespace == n.Job.Namespace {
+		e.merge(uid, n.Job.Namespace, key)
+	}
 }
 
 func (e *Engine) restorePod(j *job, pn PodNote, now facts.Instant) {

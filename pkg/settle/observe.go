@@ -28,6 +28,7 @@ func (e *Engine) TrainJobSeen(t *facts.TrainJob, initial bool) {
 		return
 	}
 	j.trainJob, j.present = t, true
+	e.patients.note(j.key, false)
 	j.gone, j.rootAt = 0, 0
 	j.finished = j.finished || t.Finished()
 	e.c.Queue.Add(j.key)
@@ -59,6 +60,7 @@ func (e *Engine) lose(j *job) {
 		e.c.Queue.Add(copyKey(o))
 	}
 	j.present, j.rootAt = false, 0
+	e.patients.note(j.key, true)
 	if !j.gone.Known() {
 		j.gone = e.now()
 	}
@@ -203,22 +205,31 @@ func (e *Engine) resolve(uid types.UID, namespace string, key facts.JobKey) fact
 			}
 		}
 	}
+	e.merge(uid, namespace, key)
+	return key
+}
+
+// merge moves what stood under a JobSet's own name to its job.
+func (e *Engine) merge(uid types.UID, namespace string, key facts.JobKey) {
 	stand, ok := e.unresolved[uid]
 	if !ok {
-		return key
+		return
 	}
 	delete(e.unresolved, uid)
 	stand.Namespace = namespace // what stands for it in another namespace is a copy's
 	from := e.jobs[stand]
 	if from == nil {
-		return key
+		return
+	}
+	if e.c.Ledger != nil && from.recorded() {
+		defer e.c.Ledger.Keep(from.key) // its record goes
 	}
 	if key == (facts.JobKey{}) {
 		for _, p := range from.pods {
 			e.dropPod(p)
 		}
 		e.dropJob(from)
-		return key
+		return
 	}
 	to := e.job(key)
 	for id, o := range from.objects {
@@ -250,7 +261,6 @@ func (e *Engine) resolve(uid types.UID, namespace string, key facts.JobKey) fact
 	}
 	e.dropJob(from)
 	e.c.Queue.Add(key)
-	return key
 }
 
 // ObjectGone satisfies informers.Observer.
@@ -550,7 +560,7 @@ func (e *Engine) dropJob(j *job) {
 	e.endAll(j)
 	e.c.Recorder.JobState(string(j.state), "")
 	delete(e.jobs, j.key)
-	e.patients.note(j.key, "")
+	e.patients.note(j.key, false)
 	name := j.key.Incarnations()
 	delete(e.byName[name], j.key)
 	if j.key.Unknown() { // it held the others back

@@ -6,18 +6,17 @@ import (
 	"github.com/orphand/orphand/pkg/facts"
 )
 
-// patients are the jobs that are gone, of which nothing is known that may run unproven: what is left to do for them is mostly
-// to read. It has a lock of its own, since the queue asks while its own is held, and the engine adds to the queue under the
-// engine's.
+// patients are the jobs whose TrainJob is gone: what is left to do for them is mostly to read. It has a lock of its own, since
+// the queue asks while its own is held, and the engine adds to the queue under the engine's.
 type patients struct {
 	mu   sync.Mutex
 	keys map[facts.JobKey]bool
 }
 
-func (p *patients) note(key facts.JobKey, s State) {
+func (p *patients) note(key facts.JobKey, gone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s == Settling || s.Over() {
+	if gone {
 		if p.keys == nil {
 			p.keys = map[facts.JobKey]bool{}
 		}

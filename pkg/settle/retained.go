@@ -8,21 +8,34 @@ import (
 )
 
 // PodsOf lists, in no order, the pods of a job as retention reads them, without those that are over and gone; false when
-// the job is not known. A pod that was not judged yet is not over.
+// the job is not known, or its pods cannot be seen. A pod that was not judged yet is not over. Pods of the job's name that
+// nobody can assign, for want of the JobSet between them, may be the job's and count.
 func (e *Engine) PodsOf(key facts.JobKey) ([]retention.Pod, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	j := e.jobs[key]
-	if j == nil {
+	if e.jobs[key] == nil || e.podsUnseen {
 		return nil, false
 	}
 	var list []retention.Pod
-	for _, p := range j.pods {
-		if r := p.retained(); !r.Over || !r.Removed {
-			list = append(list, r)
+	for other, j := range e.byName[key.Incarnations()] {
+		if other != key && !other.Unknown() {
+			continue
+		}
+		for _, p := range j.pods {
+			if r := p.retained(); !r.Over || !r.Removed {
+				list = append(list, r)
+			}
 		}
 	}
 	return list, true
+}
+
+// SetPodsSeen says whether pods are watched now. While they are not, what the engine knows of a job that came since is no
+// more than that it came: not that it has no pods.
+func (e *Engine) SetPodsSeen(seen bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.podsUnseen = !seen
 }
 
 // JobOf names the job that a pod is of, and says whether the pod is over; false when the pod is not known.

@@ -200,12 +200,14 @@ func (e *Engine) readRoot(j *job, wanted facts.Instant) read {
 			switch {
 			case t == nil || t.UID != j.key.UID:
 				j.present, j.sure, j.rootAt = false, true, 0
+				e.patients.note(j.key, true)
 			case j.gone > wanted: // the watch has told of its end while the answer was under way
 				e.c.Queue.Add(j.key)
 				return
 			default:
 				if !j.present || j.rootAt.Known() {
 					j.trainJob, j.present, j.gone = t, true, 0
+					e.patients.note(j.key, false)
 					j.rootAt = now.After(onlyReadEvery)
 				}
 				return
@@ -488,7 +490,6 @@ func (e *Engine) adoptState(j *job, next State, now facts.Instant) {
 	}
 	before := j.state
 	j.state = next
-	e.patients.note(j.key, next)
 	e.c.Recorder.JobState(string(before), string(next))
 	if next.Over() && !before.Over() {
 		j.settled = now

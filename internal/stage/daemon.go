@@ -21,6 +21,8 @@ type Process interface {
 	Sync(context.Context, facts.JobKey) error
 	// SetNodesReadable says whether Nodes may be read.
 	SetNodesReadable(bool)
+	// SetPodsSeen says whether pods are watched now.
+	SetPodsSeen(bool)
 }
 
 // Parts are what a process is made from. All of it is dead once the daemon is stopped: nothing is queued, nothing is told.
@@ -259,6 +261,9 @@ func (r *run) kindChanged(s informers.Status) {
 	if s.Kind == facts.KindNode && (s.State == informers.Watching || s.State == informers.Forbidden) {
 		r.recorder.NodesReadable(s.State == informers.Watching)
 		r.process.SetNodesReadable(s.State == informers.Watching)
+	}
+	if s.Kind == facts.KindPod {
+		r.process.SetPodsSeen(s.State == informers.Watching)
 	}
 	r.emit(signals.Event{Code: signals.KindStateChanged, Time: r.loop.Now(), State: string(s.State), Reason: s.Reason,
 		Attrs: []signals.Attr{{Key: "kind", Value: s.Kind}}})

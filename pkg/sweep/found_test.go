@@ -5,8 +5,13 @@ import (
 	"time"
 
 	"github.com/orphand/orphand/internal/stage"
+	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/retention"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	jobset "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 )
 
 const hourly = "rules: [{name: all, ttlAfterFinished: 1h}]"
@@ -105,6 +110,88 @@ func TestAnObjectWhoseNewOwnerLivesIsKeptThoughTheWatchStillShowsTheOld(t *testi
 	s.until(3 * time.Hour)
 	s.deletes(0)
 	if got := s.decision("a"); got != "SKIP(owned by live Run)" {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// of is what is decided of the object with a UID.
+func (s *scene) of(uid types.UID) string {
+	for _, v := range s.sweeper.Views() {
+		if v.UID == uid {
+			return v.Decision.String()
+		}
+	}
+	return ""
+}
+
+// trainJob is one that failed at the start, with its JobSet and a pod of it that runs.
+func (s *scene) trainJob(name string) {
+	s.t.Helper()
+	t := object("trainer.kubeflow.org/v1alpha1", "TrainJob", name)
+	t.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Failed", "status": "True", "reason": "DeadlineExceeded",
+		"lastTransitionTime": start.Format(time.RFC3339)}}}
+	s.put(t)
+	controls := true
+	of := metav1.ObjectMeta{Namespace: "team-a", Name: name, UID: types.UID(name + "-js"),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "trainer.kubeflow.org/v1alpha1", Kind: "TrainJob", Name: name, UID: types.UID(name), Controller: &controls}}}
+	if err := s.stage.API.Put(&jobset.JobSet{ObjectMeta: of}, stage.Delivery{}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.runs(name)
+}
+
+// runs puts a pod of a TrainJob that runs.
+func (s *scene) runs(name string, owners ...metav1.OwnerReference) {
+	s.t.Helper()
+	err := s.stage.API.Put(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name + "-node-0-0", UID: types.UID(name + "-pod"), OwnerReferences: owners,
+			Labels: map[string]string{facts.LabelJobSetName: name, facts.LabelJobSetUID: name + "-js"}},
+		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "node"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "node", ContainerID: "c",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(start)}}}}},
+	}, stage.Delivery{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A finished TrainJob may have pods that run (kubeflow/trainer#3994). Of those that came while nobody could list pods, a
+// cache says nothing.
+func TestATrainJobIsKeptWhileItsPodsCannotBeSeen(t *testing.T) {
+	s := open(t, hourly, 600, retention.DefaultShare())
+	s.daemon.Start()
+	for _, verb := range []string{"list", "watch"} {
+		s.stage.API.Fail(stage.Fault{Verb: verb, Kind: "Pod", Code: 500, Times: -1})
+	}
+	s.until(time.Minute)
+	s.trainJob("a")
+	s.until(2 * time.Hour)
+	s.deletes(0)
+	if got := s.of("a"); got != "KEEP(pods unknown)" {
+		t.Errorf("it is %s", got)
+	}
+	for _, verb := range []string{"list", "watch"} {
+		s.stage.API.Lift(stage.Fault{Verb: verb, Kind: "Pod"})
+	}
+	s.until(3 * time.Hour)
+	s.deletes(0)
+	if got := s.of("a"); got != "KEEP(running pods)" {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// Without the JobSet that stands between them nobody knows whose the pods are.
+func TestATrainJobIsKeptForPodsOfItsNameThatNobodyCanAssign(t *testing.T) {
+	s := open(t, hourly, 600, retention.DefaultShare())
+	s.daemon.Start()
+	for _, verb := range []string{"get", "list", "watch"} {
+		s.stage.API.Fail(stage.Fault{Verb: verb, Kind: "JobSet", Code: 500, Times: -1})
+	}
+	s.until(time.Minute)
+	s.trainJob("a")
+	s.until(2 * time.Hour)
+	s.deletes(0)
+	if got := s.of("a"); got != "KEEP(running pods)" {
 		t.Errorf("it is %s", got)
 	}
 }

@@ -263,6 +263,9 @@ func (f *follower) changed(s informers.Status) {
 		}
 	}
 	f.sink.Emit(kindEvent(from, s))
+	if s.Kind == facts.KindPod {
+		f.engine.SetPodsSeen(s.State == informers.Watching)
+	}
 	if s.Kind != facts.KindNode {
 		return
 	}

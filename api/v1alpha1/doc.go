@@ -4,4 +4,4 @@
 // +groupName=orphand.dev
 package v1alpha1
 
-//go:generate go tool -modfile=../../tools/controllergen/go.mod controller-gen object crd:headerFile= paths=. output:crd:artifacts:config=../../manifests/base/crds
+//go:generate env GOWORK=off go tool -modfile=../../tools/controllergen/go.mod controller-gen object crd:headerFile= paths=. output:crd:artifacts:config=../../manifests/base/crds

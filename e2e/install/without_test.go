@@ -61,6 +61,7 @@ func (w *without) until(path string, status int, words ...string) {
 // deleted is a job without pods that has been deleted.
 func (w *without) deleted(name string) cluster.TrainJob {
 	w.Helper()
+	w.hears(daemon.Code(signals.CachesSynced)) // what comes and goes before is seen by nobody
 	job := suspended(w.T, name)
 	if err := shared.DeleteTrainJob(w.Context(), job, metav1.DeletePropagationBackground); err != nil {
 		w.Fatal(err)

@@ -40,6 +40,8 @@ type Case struct {
 	Pods []Pod
 	// PodsUnknown says that nobody can tell what pods it has.
 	PodsUnknown bool
+	// KeptBelow says that an object that would go with it, other than its pods, asks to be kept.
+	KeptBelow bool
 	// Recreated counts how often, lately, the object's name came back after its clean-up, this time included.
 	Recreated int
 	// Surplus is since when keepLast wants it gone; unknown for not at all.
@@ -71,6 +73,7 @@ func (p *Policy) Decide(c Case) Decision {
 		return d
 	}
 	asked := o.asked(&d)
+	asked.keep = asked.keep || c.KeptBelow || slices.ContainsFunc(c.Pods, func(p Pod) bool { return p.Keep && !p.Removed })
 	switch {
 	case asked.keep && r.max == nil:
 		d.Verb, d.Reason = Skip, Excluded

@@ -49,6 +49,20 @@ func (e *Engine) JobOf(pod types.UID) (job facts.JobKey, over, known bool) {
 	return p.job.key, p.retained().Over, true
 }
 
+// Keeps says whether an object of the job, other than its pods, asks to be kept.
+func (e *Engine) Keeps(key facts.JobKey) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if j := e.jobs[key]; j != nil {
+		for _, o := range j.objects {
+			if o.Keep {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (p *pod) retained() retention.Pod {
 	return retention.Pod{Pod: p.h.Pod, Over: p.said.Verdict == nodeproof.Gone, Removed: p.h.Removal != nodeproof.Present}
 }

@@ -42,6 +42,8 @@ type Pods interface {
 	PodsOf(facts.JobKey) ([]retention.Pod, bool)
 	// JobOf names the job that a pod is of, and says whether the pod is over; false when the pod is not known.
 	JobOf(pod types.UID) (job facts.JobKey, over, known bool)
+	// Keeps says whether anything between a TrainJob and its pods asks to be kept.
+	Keeps(facts.JobKey) bool
 }
 
 // Queue is the work queue.

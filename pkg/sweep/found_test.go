@@ -124,7 +124,7 @@ func (s *scene) of(uid types.UID) string {
 	return ""
 }
 
-// trainJob is one that failed at the start, with its JobSet and a pod of it that runs.
+// trainJob puts one that failed at the start, with its JobSet.
 func (s *scene) trainJob(name string) {
 	s.t.Helper()
 	t := object("trainer.kubeflow.org/v1alpha1", "TrainJob", name)
@@ -135,22 +135,6 @@ func (s *scene) trainJob(name string) {
 	of := metav1.ObjectMeta{Namespace: "team-a", Name: name, UID: types.UID(name + "-js"),
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "trainer.kubeflow.org/v1alpha1", Kind: "TrainJob", Name: name, UID: types.UID(name), Controller: &controls}}}
 	if err := s.stage.API.Put(&jobset.JobSet{ObjectMeta: of}, stage.Delivery{}); err != nil {
-		s.t.Fatal(err)
-	}
-	s.runs(name)
-}
-
-// runs puts a pod of a TrainJob that runs.
-func (s *scene) runs(name string, owners ...metav1.OwnerReference) {
-	s.t.Helper()
-	err := s.stage.API.Put(&corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name + "-node-0-0", UID: types.UID(name + "-pod"), OwnerReferences: owners,
-			Labels: map[string]string{facts.LabelJobSetName: name, facts.LabelJobSetUID: name + "-js"}},
-		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "node"}}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "node", ContainerID: "c",
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(start)}}}}},
-	}, stage.Delivery{})
-	if err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -165,6 +149,7 @@ func TestATrainJobIsKeptWhileItsPodsCannotBeSeen(t *testing.T) {
 	}
 	s.until(time.Minute)
 	s.trainJob("a")
+	s.pod("a-node-0-0", false, ofTrainJob("a"))
 	s.until(2 * time.Hour)
 	s.deletes(0)
 	if got := s.of("a"); got != "KEEP(pods unknown)" {
@@ -189,6 +174,104 @@ func TestATrainJobIsKeptForPodsOfItsNameThatNobodyCanAssign(t *testing.T) {
 	}
 	s.until(time.Minute)
 	s.trainJob("a")
+	s.pod("a-node-0-0", false, ofTrainJob("a"))
+	s.until(2 * time.Hour)
+	s.deletes(0)
+	if got := s.of("a"); got != "KEEP(running pods)" {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// pod puts a pod that ended at the start, or runs.
+func (s *scene) pod(name string, ended bool, meta metav1.ObjectMeta) {
+	s.t.Helper()
+	meta.Namespace, meta.Name, meta.UID = "team-a", name, types.UID(name)
+	p := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "c"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "c", ContainerID: "c",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(start)}}}}}}
+	if ended {
+		p.Status.Phase = corev1.PodSucceeded
+		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(start)}}
+	}
+	if err := s.stage.API.Put(p, stage.Delivery{}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func ofJob(job string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Labels: map[string]string{facts.LabelJobName: job},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job, UID: types.UID(job), Controller: new(true)}}}
+}
+
+func ofTrainJob(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Labels: map[string]string{facts.LabelJobSetName: name, facts.LabelJobSetUID: name + "-js"}}
+}
+
+func keep(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u.SetAnnotations(map[string]string{retention.AnnotationKeep: "true"})
+	return u
+}
+
+func TestAJobStaysForAPodThatIsToBeKept(t *testing.T) {
+	s := open(t, hourly, 600, retention.DefaultShare())
+	s.daemon.Start()
+	s.put(completed("a"))
+	kept := ofJob("a")
+	kept.Annotations = map[string]string{retention.AnnotationKeep: "true"}
+	s.pod("p", true, kept)
+	s.until(2 * time.Hour)
+	s.deletes(0)
+	if got := s.of("a"); got != "SKIP(excluded)" {
+		t.Errorf("it is %s", got)
+	}
+	s.pod("p", true, ofJob("a"))
+	s.until(2*time.Hour + time.Second)
+	s.deletes(1)
+}
+
+func TestAnObjectStaysForWhatItOwnsThatIsToBeKept(t *testing.T) {
+	s := open(t, hourly, 600, retention.DefaultShare())
+	s.daemon.Start()
+	w := workflow("w")
+	w.Object["status"] = map[string]any{"phase": "Succeeded", "finishedAt": start.Format(time.RFC3339)}
+	s.put(w)
+	s.put(keep(completed("a", byWorkflow("w"))))
+	s.until(2 * time.Hour)
+	s.deletes(0)
+}
+
+func TestATrainJobStaysForAJobSetThatIsToBeKept(t *testing.T) {
+	s := open(t, "rules: [{name: all, match: {kinds: [TrainJob]}, ttlAfterFinished: 1h}]", 600, retention.DefaultShare())
+	s.daemon.Start()
+	s.trainJob("a")
+	js := s.stage.API.Get(stage.JobSet, "team-a", "a").(*jobset.JobSet).DeepCopy()
+	js.Annotations = map[string]string{retention.AnnotationKeep: "true"}
+	if err := s.stage.API.Put(js, stage.Delivery{}); err != nil {
+		t.Fatal(err)
+	}
+	s.until(2 * time.Hour)
+	s.deletes(0)
+}
+
+func TestPodsOfAJobAreKeptThatIsToBeKeptThoughTheWatchIsBehind(t *testing.T) {
+	s := open(t, "rules: [{name: all, ttlAfterFinished: 9h, deletePodsAfter: 1h}]", 600, retention.DefaultShare())
+	s.daemon.Start()
+	s.put(completed("a"))
+	s.pod("p", true, ofJob("a"))
+	s.until(59 * time.Minute)
+	s.put(keep(completed("a")), stage.Delivery{After: 10 * time.Minute})
+	s.until(2 * time.Hour)
+	s.deletes(0)
+}
+
+// managedBy names any controller, not only one of another cluster.
+func TestAJobOfAnotherControllerStaysWhilePodsOfItRunHere(t *testing.T) {
+	s := open(t, hourly, 600, retention.DefaultShare())
+	s.daemon.Start()
+	a := completed("a")
+	a.Object["spec"] = map[string]any{"managedBy": "example.com/runner"}
+	s.put(a)
+	s.pod("p", false, ofJob("a"))
 	s.until(2 * time.Hour)
 	s.deletes(0)
 	if got := s.of("a"); got != "KEEP(running pods)" {

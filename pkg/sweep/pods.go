@@ -50,6 +50,17 @@ func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
 	if now == nil || now.UID != uid {
 		return nil // it is gone, which the watch will tell
 	}
+	// A job that was retried or is kept since the watch last told of it must not lose its pods.
+	root, err := s.c.Live.Object(ctx, job.Of, job.Namespace, job.Name)
+	if err != nil {
+		return err
+	}
+	if root == nil || root.GetUID() != job.UID {
+		return nil // its end too
+	}
+	s.mu.Lock()
+	job = s.policy.Read(job.Of, root)
+	s.mu.Unlock()
 	controller, err := s.controller(ctx, now, job)
 	if err != nil {
 		return err
@@ -62,7 +73,7 @@ func (s *Sweeper) syncPod(ctx context.Context, uid types.UID) error {
 	p.Pod = now
 	d = s.policy.DecidePod(retention.PodCase{Pod: s.seen(p, job), Job: job, Controller: controller, Now: s.now()})
 	s.notePod(p, d)
-	acts := d.Acts(s.now())
+	acts := d.Acts(s.now()) && s.allowed(now.Namespace, &p.refused)
 	s.mu.Unlock()
 	if !acts {
 		return nil

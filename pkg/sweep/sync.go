@@ -237,21 +237,44 @@ func (s *Sweeper) judge(uid types.UID) (*entry, retention.Decision) {
 func (s *Sweeper) caseOf(e *entry, now facts.Instant) retention.Case {
 	o := e.o
 	c := retention.Case{Object: o, Owner: s.ownerOf(e), Now: now, Surplus: e.surplus, Notice: s.c.Notice, Recreated: s.cleanups.Recreated(o, s.policy.Recreations())}
-	if o.Finished && o.Elsewhere == "" {
+	if o.Finished {
 		var known bool
 		c.Pods, known = s.podsOf(o)
-		c.PodsUnknown = !known
+		// What another cluster's controller works on may have its pods there; those that are here count all the same.
+		c.PodsUnknown = !known && o.Elsewhere == ""
+		c.KeptBelow = s.keptBelow(o.UID, mostLevels) || isTrainJob(o) && s.c.Pods != nil && s.c.Pods.Keeps(keyOf(o))
 	}
 	return c
 }
 
+// mostLevels is how many levels of owners there are below a job: a JobSet, its Jobs, and one to spare.
+const mostLevels = 3
+
+// keptBelow says whether anything that would go with an object asks to be kept.
+func (s *Sweeper) keptBelow(uid types.UID, levels int) bool {
+	for owned := range s.ofOwner[uid] {
+		if s.objects[owned].o.Keep || levels > 1 && s.keptBelow(owned, levels-1) {
+			return true
+		}
+	}
+	return false
+}
+
+func isTrainJob(o *retention.Object) bool {
+	return o.Of.Kind == facts.KindTrainJob && o.Of.Group == facts.GroupTrainer
+}
+
+func keyOf(o *retention.Object) facts.JobKey {
+	return facts.JobKey{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+}
+
 // podsOf lists the pods of an object; false when they cannot be told.
 func (s *Sweeper) podsOf(o *retention.Object) ([]retention.Pod, bool) {
-	if o.Of.Kind == facts.KindTrainJob && o.Of.Group == facts.GroupTrainer {
+	if isTrainJob(o) {
 		if s.c.Pods == nil {
 			return nil, false
 		}
-		return s.c.Pods.PodsOf(facts.JobKey{Namespace: o.Namespace, Name: o.Name, UID: o.UID})
+		return s.c.Pods.PodsOf(keyOf(o))
 	}
 	if s.blind[o.Of.PodSelector()] {
 		return nil, false

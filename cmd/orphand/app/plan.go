@@ -375,7 +375,7 @@ func (k *keys) next() (sweep.Key, bool) {
 }
 
 // podList knows the pods of TrainJobs by what their own status says. A running orphand knows more: a pod that vanished
-// without proof keeps its TrainJob too.
+// without proof keeps its TrainJob too, and so does a JobSet that asks to be kept.
 type podList struct {
 	blind bool
 	pods  map[types.NamespacedName][]retention.Pod
@@ -398,6 +398,9 @@ func (l *podList) PodsOf(job facts.JobKey) ([]retention.Pod, bool) {
 func (l *podList) JobOf(types.UID) (job facts.JobKey, over, known bool) {
 	return facts.JobKey{}, false, false
 }
+
+// Keeps satisfies sweep.Pods.
+func (l *podList) Keeps(facts.JobKey) bool { return false }
 
 var (
 	errNoPolicy = errors.New("no retention policy")

@@ -278,3 +278,33 @@ func TestAJobOfAnotherControllerStaysWhilePodsOfItRunHere(t *testing.T) {
 		t.Errorf("it is %s", got)
 	}
 }
+
+// The CRD is removed, and the watch breaks before it tells of its objects' ends.
+func TestWhatIsDueOfAKindThatIsServedNoMoreWaitsInSilence(t *testing.T) {
+	s := open(t, hourly, 600, retention.DefaultShare())
+	s.daemon.Start()
+	s.put(completed("a"))
+	s.until(time.Minute)
+	var job *retention.Kind
+	for _, k := range retention.Kinds() {
+		if k.Name == "Job" {
+			job = k
+		}
+	}
+	s.sweeper.SetUnserved(job, true)
+	reads := 0
+	s.stage.API.Latency = func(verb, kind, _, _ string) time.Duration {
+		if verb == "get" && kind == "Job" {
+			reads++
+		}
+		return 0
+	}
+	s.until(2 * time.Hour)
+	s.deletes(0)
+	if reads > 0 {
+		t.Errorf("it is read %d times", reads)
+	}
+	s.sweeper.SetUnserved(job, false)
+	s.until(2*time.Hour + time.Second)
+	s.deletes(1)
+}

@@ -121,6 +121,9 @@ func (k *Kube) Owner(ctx context.Context, namespace string, o facts.Owner) (bool
 	switch {
 	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 		return false, nil
+	case apierrors.IsNotFound(err): // the path, not the object: the kind may be served in another version since
+		k.unmap(kind)
+		fallthrough
 	case err != nil:
 		return false, fmt.Errorf("reading %s %s/%s: %w", kind, namespace, o.Name, err)
 	}
@@ -171,10 +174,24 @@ func (k *Kube) mapping(kind schema.GroupKind) (*meta.RESTMapping, error) {
 	}
 	m, err := k.Mapper.RESTMapping(kind)
 	if meta.IsNoMatchError(err) {
-		if k.unknown == nil {
-			k.unknown = map[schema.GroupKind]time.Time{}
-		}
-		k.unknown[kind] = k.Clock.Now()
+		k.lacks(kind)
 	}
 	return m, err
+}
+
+// unmap has it found out anew where a kind is served, a little later: a mapping is remembered for ever.
+func (k *Kube) unmap(kind schema.GroupKind) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lacks(kind)
+	if m, ok := k.Mapper.(meta.ResettableRESTMapper); ok {
+		m.Reset()
+	}
+}
+
+func (k *Kube) lacks(kind schema.GroupKind) {
+	if k.unknown == nil {
+		k.unknown = map[schema.GroupKind]time.Time{}
+	}
+	k.unknown[kind] = k.Clock.Now()
 }

@@ -33,7 +33,9 @@ type Sweeper struct {
 	ofOwner map[types.UID]map[types.UID]bool
 	groups  map[string]map[types.UID]*entry
 	// blind are the labels of pods that cannot be watched.
-	blind    map[string]bool
+	blind map[string]bool
+	// unserved are the kinds, by resource and group, that the API server does not serve now.
+	unserved map[string]bool
 	cleanups retention.Cleanups
 	memory   memory
 	due      release
@@ -111,7 +113,7 @@ func New(c Config) *Sweeper {
 		c.MayDelete = func(string) reap.Reason { return "" }
 	}
 	s := &Sweeper{c: c, policy: c.Policy, objects: map[types.UID]*entry{}, totals: map[string]int{}, pods: map[types.UID]*pod{}, ofName: map[label]map[types.UID]*pod{}, named: map[label]map[types.UID]bool{},
-		ofOwner: map[types.UID]map[types.UID]bool{}, groups: map[string]map[types.UID]*entry{}, blind: map[string]bool{}, warned: map[warning]bool{}, saidBraked: map[string]facts.Instant{}}
+		ofOwner: map[types.UID]map[types.UID]bool{}, groups: map[string]map[types.UID]*entry{}, blind: map[string]bool{}, unserved: map[string]bool{}, warned: map[warning]bool{}, saidBraked: map[string]facts.Instant{}}
 	s.since = s.now()
 	s.due = release{spent: map[string][]facts.Instant{}, waiting: map[string]*turns{}, base: map[string]int{}, out: map[types.UID]bool{}}
 	return s
@@ -203,6 +205,23 @@ func (s *Sweeper) SetBlind(podLabel string, blind bool) {
 	s.blind[podLabel] = blind
 	for uid, e := range s.objects {
 		if e.o.Of.PodSelector() == podLabel {
+			s.c.Queue.Add(Key{UID: uid})
+		}
+	}
+}
+
+// SetUnserved says whether the API server does not serve a kind. Of its objects, which may be gone with their CRD without a
+// word, or come back with it, none is read or deleted until it does: they would be asked for again and again.
+func (s *Sweeper) SetUnserved(k *retention.Kind, unserved bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unserved[k.GroupResource()] == unserved {
+		return
+	}
+	s.unserved[k.GroupResource()] = unserved
+	for uid, e := range s.objects {
+		if e.o.Of.GroupResource() == k.GroupResource() {
+			e.queued, e.released = false, false
 			s.c.Queue.Add(Key{UID: uid})
 		}
 	}

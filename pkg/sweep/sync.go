@@ -43,6 +43,9 @@ func (s *Sweeper) Sync(ctx context.Context, k Key) error {
 }
 
 func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
+	if s.isUnserved(uid) {
+		return nil // SetUnserved has it looked at again
+	}
 	if err := s.lookAtOwner(ctx, uid, ownerEvery); err != nil {
 		return err
 	}
@@ -116,6 +119,13 @@ func (s *Sweeper) syncObject(ctx context.Context, uid types.UID) error {
 	o = e.o // what was decided on: a watch may bring another state from now on, which the DELETE must not be of
 	s.mu.Unlock()
 	return s.delete(ctx, e, o, d, u)
+}
+
+func (s *Sweeper) isUnserved(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.objects[uid]
+	return e != nil && s.unserved[e.o.Of.GroupResource()]
 }
 
 // afterGC is how long after whoever clears away orphans an object without its owner goes by policy.

@@ -364,7 +364,11 @@ func (r *retainer) watch(s *sweep.Sweeper, p *retention.Policy) ([]*informers.Wa
 	for _, k := range p.Kinds() {
 		w, err := informers.NewWatcher(r.clients.Dynamic, r.clock, informers.Watch{
 			Name: watchName(k.Name), Resources: k.Resources(), Handler: s.ObjectHandlers(k),
-			Read: func(u *unstructured.Unstructured) facts.Record { return p.Read(k, u) }}, r.changed)
+			Read: func(u *unstructured.Unstructured) facts.Record { return p.Read(k, u) }},
+			func(st informers.Status) {
+				s.SetUnserved(k, st.State == informers.Absent)
+				r.changed(st)
+			})
 		if err != nil {
 			return nil, err
 		}

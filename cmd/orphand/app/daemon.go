@@ -112,6 +112,9 @@ func newDaemon(c config) (*daemon, error) {
 	d.mode = newMode(c.options, writes, c.clock, signals.SinkFunc(d.tellMode), d.recorder.Mode)
 	force := c.options.enforcement(enforcement{api: writes, clock: c.clock, sink: d.sink, recorder: doubting{d.recorder, d.mode}, mode: d.mode.enforced, leads: d.leads,
 		refused: func(job facts.JobKey) { d.follower.ledger.Keep(job) }})
+	if d.leader != nil {
+		d.leader.regained = d.regained
+	}
 	if d.follower, err = newFollower(c.options, api, c.clock, d.sink, d.recorder, d.leads, c.options.enforcer(force), force.forget); err != nil {
 		return nil, err
 	}
@@ -254,6 +257,12 @@ func (d *daemon) ledWith(leads bool) {
 		}
 		d.again() // also when it was lost: what others remove from now on is not known
 	}()
+}
+
+// regained has everything looked at that was not written while this process was not sure that it leads.
+func (d *daemon) regained() {
+	d.follower.engine.KeepAll()
+	d.again()
 }
 
 // again has everything that waits to be deleted looked at: whether this process may delete has changed.

@@ -21,8 +21,14 @@ type fencedLock struct {
 	resourcelock.Interface
 	clock clock.PassiveClock
 
+	// regained is told when the lease holds again of which somebody was told that it may not hold any more; nil for nobody.
+	// A renewal that is only just in time, or a step of the wall clock, is no change of leadership, of which nobody else tells:
+	// what was not written meanwhile would never be.
+	regained func()
+
 	mu      sync.Mutex
 	renewed time.Time // when the last request that made or kept the lease ours was begun; zero: it is not ours
+	doubted bool      // somebody was told that a lease of ours may not hold any more
 }
 
 // Create satisfies resourcelock.Interface.
@@ -53,7 +59,10 @@ func (f *fencedLock) write(record resourcelock.LeaderElectionRecord, send func()
 func (f *fencedLock) set(renewed time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.renewed = renewed
+	if f.doubted && !renewed.IsZero() && f.regained != nil {
+		go f.regained()
+	}
+	f.renewed, f.doubted = renewed, false
 }
 
 // holds says whether the lease is certainly still good: less than d has passed since the renewal was begun, by the
@@ -65,7 +74,9 @@ func (f *fencedLock) holds(d time.Duration) bool {
 		return false
 	}
 	now := f.clock.Now()
-	return now.Sub(f.renewed) < d && now.Round(0).Sub(f.renewed.Round(0)) < d
+	good := now.Sub(f.renewed) < d && now.Round(0).Sub(f.renewed.Round(0)) < d
+	f.doubted = f.doubted || !good
+	return good
 }
 
 // fencedEvents drops the Events that a process which leads no more had in hand: the leader tells its own.

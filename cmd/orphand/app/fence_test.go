@@ -70,6 +70,40 @@ func TestALeaseHoldsFromWhenItsRenewalWasBegun(t *testing.T) {
 	want(false, "after it was given back")
 }
 
+// A renewal that is only just in time changes no leadership: who was told no meanwhile would wait for ever.
+func TestWhoWasToldThatTheLeaseMayNotHoldIsToldWhenItDoesAgain(t *testing.T) {
+	const deadline = 10 * time.Second
+	c := clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0))
+	told := make(chan struct{}, 10)
+	f := &fencedLock{Interface: &fakeLock{}, clock: c, regained: func() { told <- struct{}{} }}
+	mine := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
+	renew := func(after time.Duration) {
+		t.Helper()
+		c.SetTime(c.Now().Add(after))
+		if err := f.Update(t.Context(), mine); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.holds(deadline) // not ours yet: whoever takes it is told by the elector
+	renew(0)
+	f.holds(deadline)
+	renew(2 * time.Second)
+	if len(told) != 0 {
+		t.Fatal("a lease that held all the while is said to hold again")
+	}
+	c.SetTime(c.Now().Add(deadline))
+	if f.holds(deadline) {
+		t.Fatal("it holds at the deadline")
+	}
+	renew(time.Second)
+	<-told
+	f.holds(deadline)
+	renew(time.Second)
+	if len(told) != 0 {
+		t.Error("it is told twice")
+	}
+}
+
 // counting is an API that counts the DELETEs.
 type counting struct {
 	reap.API

@@ -26,7 +26,9 @@ type leadership struct {
 	me      string
 	sink    signals.Sink
 	record  func(leads bool)
-	fence   *fencedLock
+	// regained is told when this process may write again that led all the while, and was not sure of it; nil for nobody.
+	regained func()
+	fence    *fencedLock
 
 	mu      sync.Mutex
 	elector *leaderelection.LeaderElector
@@ -55,6 +57,11 @@ func newLeadership(options Options, leases coordination.LeasesGetter, sink signa
 // run stands for election until ctx ends, again whenever leadership was lost, and gives the Lease back at the end.
 func (l *leadership) run(ctx context.Context) error {
 	lease := &leaseWatch{me: l.me, least: l.options.LeaseDuration, clock: clock.RealClock{}, free: l.retry} // the elector's own clock
+	l.fence.regained = func() {
+		if l.regained != nil && l.Leads() {
+			l.regained()
+		}
+	}
 	l.fence.Interface = watchedLock{watch: lease, Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: l.options.LeaseNS, Name: l.options.LeaseName},
 		Client:     l.leases,

@@ -223,10 +223,10 @@ func (t *turn) consider(ctx context.Context, c candidate) {
 		t.refuse(c, NamespaceExcluded, c.Namespace, time.Time{})
 		return
 	case t.left.Elsewhere:
-		t.refuse(c, OwnerElsewhere, string(t.left.Job.UID), time.Time{})
+		t.refuse(c, OwnerElsewhere, string(t.left.Job.UID), now.Add(askAgain)) // the end of the owner is a change of another job
 		return
 	case slices.Contains(t.left.Misplaced, c.UID):
-		t.refuse(c, OwnerElsewhere, string(c.owner.UID), now.Add(askAgain)) // the end of the owner is a change of another job
+		t.refuse(c, OwnerElsewhere, string(c.owner.UID), now.Add(askAgain)) // as above
 		return
 	case c.keep:
 		t.refuse(c, Kept, "", time.Time{})

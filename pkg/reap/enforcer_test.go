@@ -62,3 +62,20 @@ func TestADeleteThatIsUnderWayIsWaitedFor(t *testing.T) {
 	}
 	w.wantDeleted("J1", "J1")
 }
+
+// The end of a TrainJob in another namespace is a change of another job: nobody offers this one again for it.
+func TestAnObjectWhoseOwnerLivesInAnotherNamespaceIsAskedAboutAgain(t *testing.T) {
+	w := newWorld(t)
+	w.put(family("team-a", "llm", "1", 0)...)
+	w.put(trainJob("team-b", "llm", "T1"))
+	e := newEnforcer(w, w.API.Client())
+	record, err := stage.Record(stage.Object(w.API.Get(stage.JobSet, "team-a", "llm")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := facts.Leftovers{Job: facts.JobKey{Namespace: "team-a", Name: "llm", UID: "T1"}, Objects: []*facts.Object{record.(*facts.Object)}, Elsewhere: true}
+	if again := e.Reap(t.Context(), left); !again.After(w.Loop.Now()) {
+		t.Errorf("it asks at %s, now is %s", again, w.Loop.Now())
+	}
+	w.wantDeleted()
+}

@@ -59,7 +59,8 @@ func (l *Live) Pod(ctx context.Context, namespace, name string) (*facts.Pod, err
 // JobSet reads a JobSet.
 func (l *Live) JobSet(ctx context.Context, namespace, name string) (*facts.Object, error) {
 	return get(l, facts.KindJobSet, facts.FromJobSet, func() (*jobset.JobSet, error) {
-		return l.Clients.JobSets.JobsetV1alpha2().JobSets(namespace).Get(ctx, name, metav1.GetOptions{})
+		j, err := l.Clients.JobSets.JobsetV1alpha2().JobSets(namespace).Get(ctx, name, metav1.GetOptions{})
+		return j, l.otherwise(err, jobset.GroupVersion.WithResource("jobsets"))
 	})
 }
 
@@ -71,12 +72,24 @@ func (l *Live) TrainJob(ctx context.Context, namespace, name string) (*facts.Tra
 		unreadable = err
 		return t
 	}, func() (*unstructured.Unstructured, error) {
-		return l.Clients.Dynamic.Resource(facts.TrainJobs).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		u, err := l.Clients.Dynamic.Resource(facts.TrainJobs).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		return u, l.otherwise(err, facts.TrainJobs)
 	})
 	if err == nil {
 		err = unreadable
 	}
 	return t, err
+}
+
+// otherwise tells the 404 of a path, which also a version that is served no more answers, from that of an object: of these
+// kinds nothing may be concluded from an object's absence that is there in another version.
+func (l *Live) otherwise(err error, r schema.GroupVersionResource) error {
+	if apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		if other := facts.ServedOtherwise(l.Clients.Kube.Discovery(), r); other != nil {
+			return other
+		}
+	}
+	return err
 }
 
 func get[O any, R any](l *Live, kind string, record func(*O) *R, ask func() (*O, error)) (*R, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/orphand/orphand/pkg/facts"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -50,7 +51,7 @@ func (k *Kube) Get(ctx context.Context, kind Kind, namespace, name string) (meta
 	}
 	switch {
 	case unserved(err):
-		return nil, fmt.Errorf("%s: %w", kind, ErrNotServed)
+		return nil, k.notServed(kind)
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
@@ -63,6 +64,17 @@ func (k *Kube) Get(ctx context.Context, kind Kind, namespace, name string) (meta
 // resource's own word.
 func unserved(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// notServed is ErrNotServed, unless the kind is served in another version and may start processes: nothing would be found of
+// what is there, and the job would look as if it were stopped.
+func (k *Kube) notServed(kind Kind) error {
+	if kind == trainJobKind() || kind == jobSetKind() {
+		if err := facts.ServedOtherwise(k.Core.Discovery(), kind.Resource); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: %w", kind, ErrNotServed)
 }
 
 // List satisfies API, in pages.
@@ -86,7 +98,7 @@ func (k *Kube) List(ctx context.Context, kind Kind, namespace string, selector l
 	})
 	switch {
 	case unserved(err):
-		return nil, fmt.Errorf("%s: %w", kind, ErrNotServed)
+		return nil, k.notServed(kind)
 	case err != nil:
 		return nil, fmt.Errorf("listing %s: %w", kind, err)
 	}

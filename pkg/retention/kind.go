@@ -17,7 +17,8 @@ type Kind struct {
 	// Group, Resource and Kind are the API's names; Versions those that can be read, the preferred one first.
 	Group, Resource, Kind string
 	Versions              []string
-	// PodLabel is the label of its pods that holds the object's name; empty where owner references alone tell.
+	// PodLabel is the label of its pods that holds the object's name, or what PodsNamed of an object says; empty where owner
+	// references alone tell.
 	PodLabel string
 	// NativeTTL says what the TTL field of the kind itself means, for the documentation; empty where it has none.
 	NativeTTL string
@@ -25,6 +26,8 @@ type Kind struct {
 	// managers are the values of managedBy that mean the kind's own controller, which works in this cluster.
 	managers []string
 	read     func(o fields) (life, error)
+	// podsNamed is what the label of its pods holds; nil for the object's name.
+	podsNamed func(o fields) string
 }
 
 // life is what an object of any kind tells of its end.
@@ -98,7 +101,7 @@ func Kinds() []*Kind {
 			PodLabel:  "workflows.argoproj.io/workflow",
 			NativeTTL: "spec.ttlStrategy: the outcome's own value before secondsAfterCompletion", read: readWorkflow},
 		{Name: "RayJob", Group: "ray.io", Resource: "rayjobs", Kind: "RayJob", Versions: []string{"v1", "v1alpha1"},
-			PodLabel: "ray.io/originated-from-cr-name", managers: []string{"ray.io/kuberay-operator"}, read: readRayJob},
+			PodLabel: "ray.io/cluster", podsNamed: rayCluster, managers: []string{"ray.io/kuberay-operator"}, read: readRayJob},
 		{Name: "VolcanoJob", Group: groupVolcano, Resource: "jobs", Kind: "Job", Versions: []string{"v1alpha1"},
 			PodLabel: "volcano.sh/job-name", NativeTTL: seconds, read: readVolcanoJob},
 		{Name: "SparkApplication", Group: "sparkoperator.k8s.io", Resource: "sparkapplications", Kind: "SparkApplication", Versions: []string{"v1beta2", "v1"},
@@ -180,6 +183,15 @@ func readRayJob(o fields) (life, error) {
 		}
 	}
 	return l, nil
+}
+
+// rayCluster is the RayCluster that a RayJob has made, which goes with it, and whose pods know no more than its name (KubeRay
+// v1.4.2, ray-operator/controllers/ray/common/pod.go: labelPod); empty where it uses one that others have made.
+func rayCluster(o fields) string {
+	if selector, _, _ := unstructured.NestedMap(o, "spec", "clusterSelector"); len(selector) > 0 {
+		return ""
+	}
+	return o.text("status", "rayClusterName")
 }
 
 func readVolcanoJob(o fields) (life, error) {

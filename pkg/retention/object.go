@@ -29,6 +29,8 @@ type Object struct {
 	facts.Object
 	// Of is the object's kind.
 	Of *Kind
+	// PodsNamed is the value of its kind's PodLabel that its pods have; empty for none.
+	PodsNamed string
 	// Labels are all of its labels; Annotations those of orphand.
 	Labels      labels.Set
 	Annotations map[string]string
@@ -57,6 +59,9 @@ var _ facts.Record = (*Object)(nil)
 // Read makes the record of an object. It never fails: an object that cannot be read is a record that says so.
 func (p *Policy) Read(kind *Kind, u *unstructured.Unstructured) *Object {
 	o := &Object{Object: *facts.FromMeta(kind.Group, kind.Kind, u), Of: kind, Labels: u.GetLabels()}
+	if o.PodsNamed = o.Name; kind.podsNamed != nil {
+		o.PodsNamed = kind.podsNamed(u.Object)
+	}
 	o.GitOps = p.gitOps(u)
 	_, o.RemoteCopy = o.Labels[labelRemoteCopy]
 	for name, value := range u.GetAnnotations() {

@@ -308,3 +308,31 @@ func TestWhatIsDueOfAKindThatIsServedNoMoreWaitsInSilence(t *testing.T) {
 	s.until(2*time.Hour + time.Second)
 	s.deletes(1)
 }
+
+// The pods of a RayJob carry the name of its cluster. It may be kept running after the job, for whoever looks at it.
+func TestARayJobStaysWhileItsClusterRuns(t *testing.T) {
+	for _, row := range []struct {
+		name, cluster string
+		selector      map[string]any
+		deletes       int
+	}{
+		{"its own", "r-x2k4p", nil, 0},
+		{"another's", "other", nil, 1},
+		{"one that it was given", "r-x2k4p", map[string]any{"ray.io/cluster": "r-x2k4p"}, 1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := open(t, hourly, 600, retention.DefaultShare())
+			s.daemon.Start()
+			r := object("ray.io/v1", "RayJob", "r")
+			s.put(r)
+			r.Object["spec"] = map[string]any{"clusterSelector": row.selector}
+			r.Object["status"] = map[string]any{"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "rayClusterName": "r-x2k4p",
+				"endTime": start.Format(time.RFC3339)}
+			s.put(r)
+			s.pod("head", false, metav1.ObjectMeta{Labels: map[string]string{"ray.io/cluster": row.cluster},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: row.cluster, UID: "c", Controller: new(true)}}})
+			s.until(2 * time.Hour)
+			s.deletes(row.deletes)
+		})
+	}
+}

@@ -239,7 +239,6 @@ func (s *Sweeper) ObjectSeen(o *retention.Object) {
 		e = &entry{known: s.now(), raised: map[signals.Finding]bool{}}
 		s.objects[o.UID] = e
 		s.totals[o.Of.Name]++
-		addTo(s.named, podsOf(o), o.UID)
 	}
 	s.replace(e, o)
 	s.c.Queue.Add(Key{UID: o.UID})
@@ -264,6 +263,12 @@ func (s *Sweeper) replace(e *entry, o *retention.Object) {
 		if o.Owner.Controller {
 			addTo(s.ofOwner, o.Owner.UID, o.UID)
 		}
+	}
+	if e.o == nil || podsOf(e.o) != podsOf(o) {
+		if e.o != nil {
+			removeFrom(s.named, podsOf(e.o), o.UID)
+		}
+		addTo(s.named, podsOf(o), o.UID)
 	}
 	e.o = o
 	s.intoGroup(e)
@@ -345,7 +350,7 @@ func (s *Sweeper) drop(e *entry) {
 }
 
 // podsOf is the label that the pods of an object have.
-func podsOf(o *retention.Object) label { return label{o.Of.PodSelector(), o.Namespace, o.Name} }
+func podsOf(o *retention.Object) label { return label{o.Of.PodSelector(), o.Namespace, o.PodsNamed} }
 
 // PodSeen takes note of a pod's present state; key is the label by which a watch selects it, value the label's value.
 // Several watches may select one pod.

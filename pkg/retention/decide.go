@@ -193,6 +193,12 @@ func (r *rule) due(d *Decision, c Case, w wishes) bool {
 		d.Clamp = "annotation " + AnnotationKeep + " is cut by max " + FormatDuration(time.Duration(*r.max))
 		return true
 	}
+	if r.unclear { // its rules could have raised what anything else asks for
+		if r.max != nil {
+			set(instantOf(o.FinishedAt, r.max), FromMax)
+		}
+		return known
+	}
 	switch {
 	case w.ttl != nil:
 		set(later(o.FinishedAt, r.clamp(*w.ttl, d)), FromAnnotation)

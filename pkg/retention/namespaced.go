@@ -59,7 +59,7 @@ func (p *Policy) WithNamespaces(files map[string][]byte) (*Policy, map[string]Pr
 
 // unclear is the rule for a namespace whose file has a mistake.
 func (p *Policy) unclear(namespace string) *rule {
-	r := &rule{Rule: &Rule{Name: namespace + "/" + p.namespaced.configMap + " has mistakes"}, namespaces: globs{include: []string{namespace}}, labels: labels.Everything()}
+	r := &rule{Rule: &Rule{Name: namespace + "/" + p.namespaced.configMap + " has mistakes"}, namespaces: globs{include: []string{namespace}}, labels: labels.Everything(), unclear: true}
 	(&decoder{}).limit(r, p.namespaced, "")
 	return r
 }

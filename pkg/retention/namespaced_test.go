@@ -50,3 +50,27 @@ func TestTheRulesOfANamespace(t *testing.T) {
 		t.Errorf("where none may: %v", problems)
 	}
 }
+
+// Its rules could have raised what the object itself asks for.
+func TestAnObjectOfANamespaceWhoseRulesNobodyCanReadStaysUntilTheMaxWhateverItAsksFor(t *testing.T) {
+	in := func(o string) string {
+		return strings.Replace(o, "metadata: {", "metadata: {namespace: team-a, ", 1)
+	}
+	complete := `status: {conditions: [{type: Complete, status: "True", lastTransitionTime: @0}]}}`
+	native := `{apiVersion: batch/v1, kind: Job, metadata: {}, spec: {ttlSecondsAfterFinished: 150}, ` + complete
+	for _, row := range []struct{ name, limits, object, want string }{
+		{"an annotation", "max: 1000s", in(annotated(`orphand.dev/ttl-after-finished: 150s`)), "DELETE@1000"},
+		{"an annotation, without a max", "min: 100s", in(annotated(`orphand.dev/ttl-after-finished: 150s`)), "KEEP(no TTL)"},
+		{"a wish to be kept", "max: 1000s", in(annotated(`orphand.dev/keep: "true"`)), "DELETE@1000"},
+		{"the kind's own TTL", "max: 1000s", in(native), "DELETE@1000"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p, _ := policy(t, `
+namespacePolicies: {namespaces: ["team-*"], `+row.limits+`}
+rules: [{name: all, ttlAfterFinished: 500s}]`).WithNamespaces(map[string][]byte{"team-a": []byte("rules: [{name: mine, ttlAfterFinishd: 9s}]")})
+			if d := p.Decide(Case{Object: object(t, p, row.object), Now: second(0)}); said(d) != row.want {
+				t.Errorf("got %s, want %s (%s)", said(d), row.want, d.Explain())
+			}
+		})
+	}
+}

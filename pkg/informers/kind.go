@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 )
 
 // State is what a kind's watch has come to.
@@ -81,11 +82,19 @@ func newKind(s spec, clk clock.Clock, tell func(Status)) (*kind, error) {
 	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = s.selector
-			return whenBack(ctx, clk, k.heard, func() (runtime.Object, error) { return s.lister.list(ctx, o) })
+			return whenBack(ctx, clk, k.heardOfList, func() (runtime.Object, error) { return s.lister.list(ctx, o) })
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = s.selector
-			return whenBack(ctx, clk, k.heard, func() (watch.Interface, error) { return s.lister.watch(ctx, o) })
+			open := func() (watch.Interface, error) { return s.lister.watch(ctx, o) }
+			if !ptr.Deref(o.SendInitialEvents, false) {
+				return whenBack(ctx, clk, k.heard, open)
+			}
+			w, err := whenBack(ctx, clk, k.heardOfList, open)
+			if err != nil {
+				return nil, err
+			}
+			return newListStream(w, func() { k.heard(nil) }), nil
 		},
 	}, s.client)
 	k.informer = cache.NewSharedIndexInformerWithOptions(lw, s.example, cache.SharedIndexInformerOptions{
@@ -120,6 +129,14 @@ func (k *kind) heard(err error) {
 		state, reason = Failing, err.Error()
 	}
 	k.become(state, reason)
+}
+
+// heardOfList learns from the answer to a list, streamed or not. Of a kind that was there before it tells no more than what
+// went wrong: what changed meanwhile is still on its way, and until it is there nobody may rely on what is missing.
+func (k *kind) heardOfList(err error) {
+	if err != nil || !k.synced() {
+		k.heard(err)
+	}
 }
 
 func (k *kind) synced() bool { return k.handled != nil && k.handled.HasSynced() }

@@ -12,6 +12,7 @@ import (
 	"github.com/orphand/orphand/pkg/nodeproof"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -30,6 +31,9 @@ type StopOptions struct {
 	// Timeout is how long to go on; 10 min when zero.
 	Timeout time.Duration
 	Trial   Trial
+	// Confirm is asked before anything is deleted where the job's TrainJob is there, which is the one that its UID names; its
+	// error ends StopJob. nil for nobody to ask.
+	Confirm func(*facts.TrainJob) error
 	// Progress is told how things stand after each look; nil for nobody. It must not change the report.
 	Progress func(*Report)
 }
@@ -60,10 +64,20 @@ func (r *Reaper) StopJob(ctx context.Context, job facts.JobKey, o StopOptions) (
 	if err := s.identify(ctx, job); err != nil {
 		return nil, err
 	}
+	t, err := s.root(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if o.Trial != TryOnClient {
-		if err := s.permitted(ctx); err != nil {
+		if err := s.permitted(ctx, t != nil); err != nil {
 			return nil, err
 		}
+	}
+	if t != nil && o.Confirm != nil {
+		if err := o.Confirm(t); err != nil {
+			return nil, err
+		}
+		s.began = r.c.Clock.Now() // a person may take their time
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -185,14 +199,25 @@ func onlyOne(keys []facts.JobKey, lives func(facts.JobKey) bool) (facts.JobKey, 
 	return facts.JobKey{}, fmt.Errorf("%w, give the UID of one: %s", ErrAmbiguous, strings.Join(uids, ", "))
 }
 
-// permitted asks for every permission without which the job could be left half stopped.
-func (s *stopping) permitted(ctx context.Context) error {
-	kinds := NeededKinds()
-	t, err := s.c.API.Get(ctx, trainJobKind(), s.job.Namespace, s.job.Name)
-	if err != nil && !errors.Is(err, ErrNotServed) {
-		return err
+// root reads the job's TrainJob; nil when it is not there, whatever has its name.
+func (s *stopping) root(ctx context.Context) (*facts.TrainJob, error) {
+	o, err := s.c.API.Get(ctx, trainJobKind(), s.job.Namespace, s.job.Name)
+	switch {
+	case errors.Is(err, ErrNotServed):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case o == nil || o.GetUID() != s.job.UID:
+		return nil, nil
 	}
-	if t != nil && t.GetUID() == s.job.UID {
+	return facts.FromTrainJob(o.(*unstructured.Unstructured))
+}
+
+// permitted asks for every permission without which the job could be left half stopped; with that to delete a TrainJob where
+// there is one.
+func (s *stopping) permitted(ctx context.Context, root bool) error {
+	kinds := NeededKinds()
+	if root {
 		kinds = append(kinds, trainJobKind())
 	}
 	var missing []string
@@ -290,7 +315,7 @@ func (s *stopping) look(ctx context.Context) (over bool, err error) {
 	if err := s.witness.judge(ctx); err != nil {
 		return false, err
 	}
-	s.root(snap)
+	s.seeRoot(snap)
 	s.update(found, snap)
 	s.delete(ctx, snap)
 	return s.over(), nil
@@ -320,8 +345,8 @@ func (s *stopping) missing(ctx context.Context, snap *snapshot) error {
 	return nil
 }
 
-// root takes note of what became of the TrainJob.
-func (s *stopping) root(snap *snapshot) {
+// seeRoot takes note of what became of the TrainJob.
+func (s *stopping) seeRoot(snap *snapshot) {
 	s.present = false
 	for _, t := range snap.trainJobs {
 		if t.UID == s.job.UID {

@@ -339,3 +339,36 @@ func TestFindTellsWhatIsForeign(t *testing.T) {
 }
 
 var _ metav1.Object = (*corev1.Pod)(nil)
+
+// Whoever is asked before the job is found is asked about another one: a queue may submit the next one of the name at once.
+func TestTheTrainJobThatIsConfirmedIsTheOneThatIsDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.API.Cascade = true
+	w.job("team", "llm", "1", 1)
+	refused := errors.New("no")
+	var asked []string
+	confirm := func(t *facts.TrainJob) error {
+		asked = append(asked, string(t.UID))
+		return refused
+	}
+	if _, err := w.reaper.StopJob(t.Context(), key("llm", ""), reap.StopOptions{Confirm: confirm}); !errors.Is(err, refused) {
+		t.Errorf("a stop that is not confirmed ends with %v", err)
+	}
+	w.wantDeleted()
+	if !slices.Equal(asked, []string{"T1"}) {
+		t.Errorf("asked about %v", asked)
+	}
+	// While a person thinks, the job ends and the next one of its name comes.
+	r := w.stop("llm", "", reap.StopOptions{Confirm: func(*facts.TrainJob) error {
+		if err := w.API.Remove(trainJob("team", "llm", "T1"), stage.Delivery{}); err != nil {
+			return err
+		}
+		w.job("team", "llm", "2", 1)
+		return nil
+	}})
+	if r.Job.UID != "T1" || slices.Contains(w.deleted(), "T2") {
+		t.Errorf("of %v was deleted %v", r.Job, w.deleted())
+	}
+	// The remains of one that is gone need no word.
+	w.stop("llm", "T1", reap.StopOptions{Confirm: func(*facts.TrainJob) error { t.Error("asked about a TrainJob that is gone"); return nil }})
+}

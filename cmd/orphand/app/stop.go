@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/orphand/orphand/pkg/facts"
-	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/nodeproof"
 	"github.com/orphand/orphand/pkg/reap"
 )
@@ -132,8 +132,12 @@ func (s *stopper) object(ctx context.Context, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.flags.timeout)
 	defer cancel()
 	result, err := s.reaper.Stop(ctx, t)
-	if err != nil {
+	var answered apierrors.APIStatus
+	switch {
+	case errors.Is(err, reap.ErrRefused), errors.As(err, &answered):
 		return &failure{Code: ExitRefused, err: err}
+	case err != nil:
+		return err // nobody has refused anything: the API server was not reached
 	}
 	text := t.Ref.String() + " is " + string(result.Status)
 	if result.Detail != "" {
@@ -151,12 +155,11 @@ func (s *stopper) job(ctx context.Context, arg string) error {
 	}
 	key := facts.JobKey{Namespace: namespace, Name: name, UID: types.UID(s.flags.uid)}
 	trial := s.flags.trial()
+	options := reap.StopOptions{Timeout: s.flags.timeout, Trial: trial, Progress: progress(s.streams.Err)}
 	if trial == reap.ForReal && !s.flags.yes {
-		if err := s.ask(ctx, &key); err != nil {
-			return err
-		}
+		options.Confirm = s.ask
 	}
-	report, err := s.reaper.StopJob(ctx, key, reap.StopOptions{Timeout: s.flags.timeout, Trial: trial, Progress: progress(s.streams.Err)})
+	report, err := s.reaper.StopJob(ctx, key, options)
 	if report != nil {
 		if printErr := s.print(report); printErr != nil {
 			return printErr
@@ -199,24 +202,12 @@ func shorten(names []string, n int) []string {
 	return append(names[:n:n], fmt.Sprintf("and %d more", len(names)-n))
 }
 
-// ask makes sure that a person means the TrainJob that runs, and fixes which one that is.
-func (s *stopper) ask(ctx context.Context, key *facts.JobKey) error {
-	live := &informers.Live{Clients: s.clients}
-	t, err := live.TrainJob(ctx, key.Namespace, key.Name)
-	if err != nil {
-		return clusterFailure(fmt.Errorf("reading TrainJob %s/%s: %w", key.Namespace, key.Name, err))
-	}
-	if t == nil || key.UID != "" && t.UID != key.UID || t.Deletion.Known() || t.Finished() {
+// ask makes sure that a person means a TrainJob that runs.
+func (s *stopper) ask(t *facts.TrainJob) error {
+	if t.Deletion.Known() || t.Finished() {
 		return nil
 	}
-	question := fmt.Sprintf("TrainJob %s/%s (UID %s) still runs. Delete it and all that it made?", key.Namespace, key.Name, t.UID)
-	if err := confirm(s.streams.Err, os.Stdin, question); err != nil {
-		return err
-	}
-	if key.UID == "" {
-		key.UID = t.UID // what was confirmed, whatever has the name by then
-	}
-	return nil
+	return confirm(s.streams.Err, os.Stdin, fmt.Sprintf("TrainJob %s/%s (UID %s) still runs. Delete it and all that it made?", t.Namespace, t.Name, t.UID))
 }
 
 // confirm asks a person. Where there is none, the answer is no.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orphand/orphand/pkg/facts"
 	"github.com/orphand/orphand/pkg/retention"
 	"github.com/orphand/orphand/pkg/signals"
 )
@@ -157,4 +158,23 @@ func TestThePolicyThatIsShippedDeletesNothingOfFiftyThousandObjects(t *testing.T
 	if said := len(s.said(string(signals.RetentionDecided))); due != old || said < old*9/10 {
 		t.Errorf("%d of %d objects would go, and of %d it is said", due, old, said)
 	}
+}
+
+func TestAShareThatWasSpentByAWrongClockHoldsNothingBack(t *testing.T) {
+	share := retention.Share{PerHour: 0.1, Floor: 100}
+	s := open(t, "rules: [{name: all, ttlAfterFinished: 1h}]", 6000, share)
+	s.aged(few)
+	var ahead retention.Removals
+	for range few {
+		ahead.Add(retention.Removal{Backlog: retention.BacklogOf("Job"), At: facts.At(start.Add(1000 * time.Hour))})
+	}
+	for page, data, length, changed := ahead.Unstored(); changed; page, data, length, changed = ahead.Unstored() {
+		if err := s.store.Of(func() bool { return true }).Save(t.Context(), page, data); err != nil {
+			t.Fatal(err)
+		}
+		ahead.Stored(page, length)
+	}
+	s.daemon.Start()
+	s.until(30 * time.Minute)
+	s.deletes(few / 10)
 }

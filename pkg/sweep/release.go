@@ -140,7 +140,7 @@ func (s *Sweeper) next(now facts.Instant) (*turns, string, facts.Instant) {
 			continue
 		}
 		spent := s.due.spent[kind]
-		for len(spent) > 0 && now.Sub(spent[0]) > time.Hour {
+		for len(spent) > 0 && !lately(spent[0], now) {
 			spent = spent[1:]
 		}
 		if s.due.spent[kind] = spent; len(spent) == 0 {
@@ -160,6 +160,12 @@ func (s *Sweeper) next(now facts.Instant) (*turns, string, facts.Instant) {
 		}
 	}
 	return line, of, until
+}
+
+// lately says whether something was within an hour of now. What is further ahead is of a clock that was wrong: a backlog would
+// wait until that time has come.
+func lately(at, now facts.Instant) bool {
+	return now.Sub(at) <= time.Hour && at.Sub(now) <= time.Hour
 }
 
 func (s *Sweeper) backlogs() []string {

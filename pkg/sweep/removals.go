@@ -77,11 +77,17 @@ func (s *Sweeper) unsure() {
 // remember notes a removal, and has it stored a little later.
 func (s *Sweeper) remember(r retention.Removal) {
 	s.memory.removals.Add(r)
-	if s.c.Store == nil || s.memory.waiting {
-		return
+	if s.c.Store != nil {
+		s.saveLater()
 	}
-	s.memory.waiting = true
-	s.c.Queue.AddAfter(Key{Memory: true}, max(saveSoon, s.memory.saved.Add(saveEvery).Sub(s.now())))
+}
+
+// saveLater has what is not stored yet stored, at its time.
+func (s *Sweeper) saveLater() {
+	if !s.memory.waiting {
+		s.memory.waiting = true
+		s.c.Queue.AddAfter(Key{Memory: true}, max(saveSoon, s.memory.saved.Add(saveEvery).Sub(s.now())))
+	}
 }
 
 // syncMemory reads what others removed when that is not known, and stores what this process did.
@@ -132,7 +138,7 @@ func (s *Sweeper) recall(term int, pages map[int][]byte, trouble error) bool {
 	now := s.now()
 	s.memory.removals.All(func(r retention.Removal) {
 		s.cleanups.Restore(r)
-		if kind := backlogs[r.Backlog]; kind != "" && now.Sub(r.At) < time.Hour {
+		if kind := backlogs[r.Backlog]; kind != "" && lately(r.At, now) {
 			s.due.spent[kind] = append(s.due.spent[kind], r.At)
 		}
 	})
@@ -147,15 +153,20 @@ func (s *Sweeper) recall(term int, pages map[int][]byte, trouble error) bool {
 	return true
 }
 
-// save stores what is not stored yet, page by page.
+// save stores what is not stored yet, page by page. A page that grows meanwhile waits for the next time.
 func (s *Sweeper) save(ctx context.Context) error {
-	for {
+	for done := map[int]bool{}; ; {
 		s.mu.Lock()
 		store := s.c.Store
 		page, data, length, changed := s.memory.removals.Unstored()
 		if s.memory.lacking || !s.memory.recalled || store == nil {
 			changed = false
 		}
+		if changed && done[page] {
+			s.saveLater()
+			changed = false
+		}
+		done[page] = true
 		s.mu.Unlock()
 		if !changed {
 			return nil

@@ -22,6 +22,7 @@ type scene struct {
 	stage   *stage.Stage
 	daemon  *stage.Daemon
 	sweeper *sweep.Sweeper
+	store   *stage.Store
 	events  []signals.Event
 }
 
@@ -32,6 +33,7 @@ func open(t testing.TB, policy string, perMinute int, share retention.Share) *sc
 	}
 	s := &scene{t: t, stage: stage.New(start)}
 	store := stage.NewStore()
+	s.store = store
 	s.daemon = s.stage.Daemon(stage.Config{
 		Sink: signals.SinkFunc(func(e signals.Event) { s.events = append(s.events, e) }),
 		Build: func(parts stage.Parts) stage.Process {

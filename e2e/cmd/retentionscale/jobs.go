@@ -252,7 +252,12 @@ func (b *bench) create(ctx context.Context, batches ...*batch) error {
 	return b.each(ctx, batches[0].count, func(ctx context.Context, i int) error {
 		for _, t := range batches {
 			name := t.name(i)
-			if _, err := b.c.Dynamic().Resource(t.kind.resource).Namespace(namespace).Create(ctx, t.kind.object(name, t.part), metav1.CreateOptions{}); err != nil {
+			o := t.kind.object(name, t.part)
+			if t.part == "spread" && t.kind.resource == trainJobs.resource {
+				// Their finish, too, is known in whole seconds only.
+				o.SetAnnotations(map[string]string{"orphand.dev/ttl-after-finished": (ttlOfSpread + b.offset(i)%time.Second).String()})
+			}
+			if _, err := b.c.Dynamic().Resource(t.kind.resource).Namespace(namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("creating %s of %s: %w", name, t.kind.words, err)
 			}
 		}

@@ -43,7 +43,7 @@ func main() {
 	flag.IntVar(&s.spread, "spread", 3000, "TrainJobs, and as many plain Jobs, that become due one after the other, with no limit; 0 for none")
 	flag.DurationVar(&s.window, "window", 2*time.Minute, "how long those take to become due")
 	flag.IntVar(&s.clients, "clients", 16, "how many requests of this command are on their way at a time")
-	flag.Float64Var(&s.qps, "kube-api-qps", 50, "--kube-api-qps of orphand while deletes are limited")
+	flag.Float64Var(&s.qps, "kube-api-qps", 50, "--kube-api-qps of orphand")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -122,7 +122,8 @@ func (b *bench) limited() []string {
 // orphand starts one that carries the policy out.
 func (b *bench) orphand(ctx context.Context, flags ...string) (*daemon.Daemon, error) {
 	return daemon.Start(ctx, b.c, daemon.Options{User: user, Kubeconfig: b.kube, Flags: append([]string{
-		"--mode", "enforce", "--retention-policy", b.policy, "--leader-elect-lease-namespace", "default"}, flags...)})
+		"--mode", "enforce", "--retention-policy", b.policy, "--leader-elect-lease-namespace", "default",
+		fmt.Sprintf("--kube-api-qps=%g", b.qps), fmt.Sprintf("--kube-api-burst=%g", 2*b.qps)}, flags...)})
 }
 
 // broken is an error after which nothing can be measured, unlike a target that was missed.
@@ -137,7 +138,7 @@ func (b *bench) atOnce(ctx context.Context) (missed error) {
 		return broken{err}
 	}
 	b.say("%d TrainJobs and %d plain Jobs created", b.jobs, b.jobs)
-	d, err := b.orphand(ctx, fmt.Sprintf("--max-deletes-per-minute=%d", 60*b.rate), fmt.Sprintf("--kube-api-qps=%g", b.qps), fmt.Sprintf("--kube-api-burst=%g", 2*b.qps))
+	d, err := b.orphand(ctx, fmt.Sprintf("--max-deletes-per-minute=%d", 60*b.rate))
 	if err != nil {
 		return broken{err}
 	}
@@ -166,7 +167,8 @@ func (b *bench) atOnce(ctx context.Context) (missed error) {
 	if err != nil {
 		return broken{err}
 	}
-	r, err := b.report("at once", train, plain, func(string) time.Time { return finish })
+	at := func(string) time.Time { return finish }
+	r, err := b.report("at once", train, plain, at, at)
 	if err != nil {
 		return broken{err}
 	}
@@ -189,7 +191,12 @@ func (b *bench) atOnce(ctx context.Context) (missed error) {
 	return missed
 }
 
-// spreadOut has jobs become due one after the other, with no limit on anything.
+// offset is how long after the first a job of the second part is due.
+func (b *bench) offset(i int) time.Duration {
+	return (b.window * time.Duration(i) / time.Duration(b.spread)).Truncate(time.Millisecond)
+}
+
+// spreadOut has jobs become due one after the other, with no limit on deletes.
 func (b *bench) spreadOut(ctx context.Context) (missed error) {
 	if err := b.c.StopComponent(cluster.ControllerManager); err != nil {
 		return broken{err}
@@ -201,25 +208,23 @@ func (b *bench) spreadOut(ctx context.Context) (missed error) {
 	if err := b.create(ctx, train, plain); err != nil {
 		return broken{err}
 	}
-	d, err := b.orphand(ctx, "--max-deletes-per-minute=1000000", "--kube-api-qps=0")
+	d, err := b.orphand(ctx, "--max-deletes-per-minute=1000000")
 	if err != nil {
 		return broken{err}
 	}
 	defer func() { missed = errors.Join(missed, d.Stop()) }()
 	train.watch(ctx, b.c)
 	plain.watch(ctx, b.c)
-	// Kubernetes knows finishes in whole seconds only, so that several are due at one moment.
 	first := time.Now().Truncate(time.Second).Add(ttlOfSpread - time.Second)
-	due := func(i int) time.Time {
-		return first.Add(time.Duration(float64(b.window) / float64(b.spread) * float64(i)).Truncate(time.Second))
-	}
-	if err := b.finish(ctx, func(i int) time.Time { return due(i).Add(-ttlOfSpread) }, train, plain); err != nil {
+	second := func(i int) time.Time { return first.Add(b.offset(i).Truncate(time.Second)) }
+	if err := b.finish(ctx, func(i int) time.Time { return second(i).Add(-ttlOfSpread) }, train, plain); err != nil {
 		return broken{err}
 	}
 	if late := time.Since(first); late > 0 {
 		return broken{fmt.Errorf("it took %s longer to finish %d jobs than they had until the first was due: use a smaller -spread", late, b.spread)}
 	}
-	b.say("%d TrainJobs and %d plain Jobs become due from %s on, in %s", b.spread, b.spread, first.Format(time.TimeOnly), b.window)
+	b.say("%d TrainJobs and %d plain Jobs become due from %s on, in %s; plain Jobs at whole seconds, since Kubernetes knows no others, TrainJobs in between, by annotation",
+		b.spread, b.spread, first.Format(time.TimeOnly), b.window)
 	waiting, cancel := context.WithDeadline(ctx, first.Add(b.window+2*time.Minute))
 	defer cancel()
 	for _, batch := range []*batch{train, plain} {
@@ -229,7 +234,9 @@ func (b *bench) spreadOut(ctx context.Context) (missed error) {
 			b.say("%d %s are left", batch.left(), batch.kind.words)
 		}
 	}
-	r, err := b.report("one after the other", train, plain, func(name string) time.Time { return due(numberOf(name)) })
+	r, err := b.report("one after the other", train, plain,
+		func(name string) time.Time { return first.Add(b.offset(numberOf(name))) },
+		func(name string) time.Time { return second(numberOf(name)) })
 	if err != nil {
 		return broken{err}
 	}

@@ -73,12 +73,12 @@ type result struct {
 }
 
 // report reads the audit log for what became of two batches.
-func (b *bench) report(part string, train, plain *batch, due func(name string) time.Time) (*result, error) {
+func (b *bench) report(part string, train, plain *batch, dueTrain, duePlain func(name string) time.Time) (*result, error) {
 	calls, err := b.c.Writes()
 	if err != nil {
 		return nil, err
 	}
-	return &result{part: part, ours: count(calls, train, due), theirs: count(calls, plain, due)}, nil
+	return &result{part: part, ours: count(calls, train, dueTrain), theirs: count(calls, plain, duePlain)}, nil
 }
 
 func count(calls []cluster.Write, t *batch, due func(name string) time.Time) *taken {

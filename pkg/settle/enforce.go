@@ -92,14 +92,9 @@ func (e *Engine) misplaced(left facts.Leftovers) []types.UID {
 	return list
 }
 
-// collectedBy is when the garbage collector has had its time.
-func (j *job) collectedBy(o Options) facts.Instant {
-	from := j.gone
-	if j.key.Unknown() && !(j.gone.Known() && j.gone < j.seen) { // a record may tell of an earlier process's sight
-		from = j.seen
-	}
-	return from.After(o.GCGrace)
-}
+// collectedBy is when the garbage collector has had its time. What was seen under a JobSet that nobody had seen is no orphan yet:
+// the JobSet may live until a live read has found that it does not.
+func (j *job) collectedBy(o Options) facts.Instant { return j.gone.After(o.GCGrace) }
 
 // elsewhere says whether a TrainJob with the job's UID lives in another namespace.
 func (e *Engine) elsewhere(key facts.JobKey) bool {

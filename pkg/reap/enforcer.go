@@ -270,13 +270,13 @@ func (t *turn) consider(ctx context.Context, c candidate) {
 		return
 	}
 	t.sent++
+	t.note(c) // its end may be told before the DELETE is answered
 	a, err := t.c.Deleter.Send(ctx, order, CauseOrphan)
 	switch {
 	case err != nil:
 		t.refuse(c, NotLeading, err.Error(), time.Time{})
 	case a.Settled():
 		t.tell(c, signals.ObjectDeleted, string(a.Outcome))
-		t.note(c)
 		if !watched(c.Kind) {
 			t.askAt(now.Add(time.Second)) // nobody tells when it is gone
 		}

@@ -79,3 +79,31 @@ func TestAnObjectWhoseOwnerLivesInAnotherNamespaceIsAskedAboutAgain(t *testing.T
 	}
 	w.wantDeleted()
 }
+
+// removedKinds counts what was deleted and seen gone.
+type removedKinds map[string]int
+
+func (removedKinds) Deleted(_, _ string)      {}
+func (r removedKinds) Removed(kind, _ string) { r[kind]++ }
+func (removedKinds) Refused(string)           {}
+
+// The watch may tell of an object's end, and the job be forgotten with it, before the DELETE is answered.
+func TestAJobThatEndsBeforeItsDeleteIsAnsweredIsCounted(t *testing.T) {
+	w := newWorld(t)
+	w.put(family("team-a", "llm", "1", 0)...)
+	record, err := stage.Record(w.API.Get(stage.TrainingRuntime, "team-a", "llm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := facts.Leftovers{Job: facts.JobKey{Namespace: "team-a", Name: "llm", UID: "T1"}, Objects: []*facts.Object{record.(*facts.Object)}, Whole: true}
+	counts := removedKinds{}
+	api := &meanwhile{API: w.API.Client()}
+	e := reap.NewEnforcer(reap.EnforcerConfig{API: api, Clock: w.Loop, Deleter: reap.NewDeleter(api, w.Loop, nil, counts),
+		Brakes: reap.NewBrakes(reap.DefaultBrakes()), Mode: func(string) (reap.Reason, bool) { return "", true }})
+	api.do = func() { e.Forget(left.Job) }
+	e.Reap(t.Context(), left)
+	w.wantDeleted("R1")
+	if counts["TrainingRuntime"] != 1 {
+		t.Errorf("counted %v", counts)
+	}
+}

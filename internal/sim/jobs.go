@@ -150,9 +150,9 @@ func (c *jobController) ended(st *jobState) {
 	}
 }
 
-// late makes a pod of a Job that is gone, which it is not for long.
+// late makes a pod of a Job that is gone, which was asked to go not long ago.
 func (c *jobController) late(st *jobState) {
-	if i := c.dice.upTo(st.spec.Pods); c.w.at() <= c.w.departed[st.uid]+lateChildren {
+	if i := c.dice.upTo(st.spec.Pods); c.w.at() <= c.w.leaving[st.uid]+lateChildren {
 		c.makePod(st, i)
 	}
 }

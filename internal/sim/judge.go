@@ -374,7 +374,7 @@ func (j *judge) atEnd() {
 	held := map[types.UID]bool{}
 	if e := j.w.engine(); e != nil {
 		for _, v := range e.Jobs() {
-			held[v.Key.UID] = true
+			held[v.Key.UID] = held[v.Key.UID] || v.Key.Namespace == namespace
 		}
 	}
 	for _, job := range sortedKeys(j.states) {

@@ -56,7 +56,8 @@ func newWorld(p Plan) *World {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w := &World{plan: p, start: start, stage: stage.New(start),
 		due: map[stage.Kind]time.Duration{}, watchD: map[stage.Kind]*dice{}, delay: map[stage.Kind]slowness{},
-		scenes: map[int]*machine{}, spared: map[*machine]bool{}, lastDeleted: map[int]deletion{}, orphaned: map[types.UID][]types.UID{}, departed: map[types.UID]time.Duration{}}
+		scenes: map[int]*machine{}, spared: map[*machine]bool{}, lastDeleted: map[int]deletion{}, orphaned: map[types.UID][]types.UID{},
+		leaving: map[types.UID]time.Duration{}, departed: map[types.UID]time.Duration{}}
 	w.api = newAPIServer(w)
 	if p.Durable {
 		w.records = stage.NewRecords()

@@ -43,7 +43,8 @@ type World struct {
 	lastDeleted map[int]deletion
 	// righting says that everything is being put right.
 	righting bool
-	// departed is when each object was removed; enforcing is what there is where orphand deletes, nil elsewhere.
+	// leaving is when each object was asked to go, departed when it was removed; enforcing is what there is where orphand deletes, nil elsewhere.
+	leaving   map[types.UID]time.Duration
 	departed  map[types.UID]time.Duration
 	enforcing *enforcing
 
@@ -82,8 +83,17 @@ func (w *World) put(o stage.Object) {
 	if err := w.stage.API.Put(o, d); err != nil {
 		panic(fmt.Sprintf("the world wrote an object that nobody can read: %v", err))
 	}
+	if o.GetDeletionTimestamp() != nil {
+		w.leaves(o)
+	}
 	w.events++
 	w.film.wrote(o, false, d)
+}
+
+func (w *World) leaves(o stage.Object) {
+	if _, known := w.leaving[o.GetUID()]; !known {
+		w.leaving[o.GetUID()] = w.at()
+	}
 }
 
 func (w *World) remove(o stage.Object) {
@@ -91,6 +101,7 @@ func (w *World) remove(o stage.Object) {
 	if err := w.stage.API.Remove(o, d); err != nil {
 		panic(fmt.Sprintf("the world removed an object that nobody can read: %v", err))
 	}
+	w.leaves(o)
 	w.departed[o.GetUID()] = w.at()
 	w.events++
 	w.film.wrote(o, true, d)

@@ -78,6 +78,8 @@ func (b *bench) report(part string, train, plain *batch, dueTrain, duePlain func
 	if err != nil {
 		return nil, err
 	}
+	// The log has them as they were answered, and a watch may tell of a DELETE before it is.
+	slices.SortStableFunc(calls, func(x, y cluster.Write) int { return x.Time.Compare(y.Time) })
 	return &result{part: part, ours: count(calls, train, dueTrain), theirs: count(calls, plain, duePlain)}, nil
 }
 

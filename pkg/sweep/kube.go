@@ -41,6 +41,8 @@ type Kube struct {
 	// served are the versions that answered last, of kinds that may have several: it is asked first, so that a read is one
 	// call where the preferred version is not served.
 	served map[schema.GroupResource]schema.GroupVersionResource
+	// first has one read find out which version that is: many of a kind are due at one moment.
+	first sync.Mutex
 }
 
 var (
@@ -53,6 +55,10 @@ const unknownFor = time.Minute
 
 // Object satisfies Live.
 func (k *Kube) Object(ctx context.Context, kind *retention.Kind, namespace, name string) (*unstructured.Unstructured, error) {
+	if len(kind.Versions) > 1 && !k.knows(kind) {
+		k.first.Lock()
+		defer k.first.Unlock()
+	}
 	var unserved error
 	for _, r := range k.resources(kind) {
 		u, err := k.Dynamic.Resource(r).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -81,6 +87,14 @@ func (k *Kube) resources(kind *retention.Kind) []schema.GroupVersionResource {
 		list[0], list[i] = list[i], list[0]
 	}
 	return list
+}
+
+// knows says whether it is known where the kind is served.
+func (k *Kube) knows(kind *retention.Kind) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, known := k.served[kind.Resources()[0].GroupResource()]
+	return known
 }
 
 func (k *Kube) answered(r schema.GroupVersionResource) {

@@ -68,17 +68,24 @@ func (k *kubelet) connect() {
 	k.later(k.dice.between(50*time.Millisecond, 500*time.Millisecond), k.list)
 }
 
-// reconnect: the API server can be reached again, and the clients find out after a pause.
+// reconnect: the API server can be reached again, and the clients find out after a pause. What the kubelet has to say of pods
+// does not wait for that.
 func (k *kubelet) reconnect() {
+	k.meet()
 	k.later(k.dice.between(500*time.Millisecond, 9*time.Second), k.connect)
 }
 
-func (k *kubelet) register() {
+// meet sees whether another kubelet has the name.
+func (k *kubelet) meet() {
 	for _, o := range k.m.w.machines {
 		if o != k.m && o.hostname == k.m.hostname && o.online() && o.kubelet != nil && o.kubelet.registered {
 			k.m.w.twins(o, k.m)
 		}
 	}
+}
+
+func (k *kubelet) register() {
+	k.meet()
 	first := !k.registered
 	k.registered = true
 	s := k.m.w.api

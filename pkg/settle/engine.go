@@ -113,8 +113,8 @@ type Engine struct {
 	jobSets map[types.UID]facts.JobKey
 	// batchJobs says which JobSet each Job is of.
 	batchJobs map[types.UID]types.UID
-	// unresolved finds the job that stands in for a JobSet that was never seen.
-	unresolved map[types.UID]facts.JobKey
+	// unresolved finds the jobs that stand in for a JobSet that was never seen, one in each namespace that knows of it.
+	unresolved map[types.UID][]facts.JobKey
 	// strangers are the JobSets of nobody that are gone, and when they went: their pods may be there for long.
 	strangers map[types.UID]facts.Instant
 	objects   map[types.UID]*job
@@ -154,7 +154,7 @@ func New(c Config) *Engine {
 		byName:     map[types.NamespacedName]map[facts.JobKey]*job{},
 		jobSets:    map[types.UID]facts.JobKey{},
 		batchJobs:  map[types.UID]types.UID{},
-		unresolved: map[types.UID]facts.JobKey{},
+		unresolved: map[types.UID][]facts.JobKey{},
 		strangers:  map[types.UID]facts.Instant{},
 		objects:    map[types.UID]*job{},
 		pods:       map[types.UID]*pod{},

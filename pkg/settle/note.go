@@ -311,7 +311,7 @@ func (e *Engine) Restore(n Note) {
 	// The first lists may have told whose the JobSet is: what has a job of its own on record is that job's then, and the
 	// record's is not over for being left without anything.
 	uid := types.UID(strings.TrimPrefix(string(n.Job.UID), facts.UnknownPrefix))
-	e.unresolved[uid] = n.Job
+	e.standsFor(uid, n.Job)
 	if key, known := e.jobSets[uid]; known && key != n.Job && key != (facts.JobKey{}) && key.Namespace == n.Job.Namespace {
 		e.merge(uid, n.Job.Namespace, key)
 	}

@@ -182,9 +182,15 @@ func (e *Engine) ofJobSet(uid types.UID, namespace, name string) (facts.JobKey, 
 	}
 	key = facts.JobKey{Namespace: namespace, Name: name, UID: facts.UnknownPrefix + uid}
 	if !elsewhere {
-		e.unresolved[uid] = key
+		e.standsFor(uid, key)
 	}
 	return key, true
+}
+
+func (e *Engine) standsFor(jobSet types.UID, stand facts.JobKey) {
+	if stands := e.unresolved[jobSet]; !slices.Contains(stands, stand) {
+		e.unresolved[jobSet] = append(stands, stand)
+	}
 }
 
 // resolve learns whose a JobSet is, and moves what stood under the JobSet's own name to its job.
@@ -209,18 +215,20 @@ func (e *Engine) resolve(uid types.UID, namespace string, key facts.JobKey) fact
 	return key
 }
 
-// merge moves what stood under a JobSet's own name to its job.
+// merge moves what stood under a JobSet's own name to its job. What stands for it in another namespace is a copy's, and stays
+// its own; of a JobSet that is nobody's the copies are nobody's either.
 func (e *Engine) merge(uid types.UID, namespace string, key facts.JobKey) {
-	stand, ok := e.unresolved[uid]
-	if !ok {
-		return
-	}
+	stands := e.unresolved[uid]
 	delete(e.unresolved, uid)
-	stand.Namespace = namespace // what stands for it in another namespace is a copy's
-	from := e.jobs[stand]
-	if from == nil {
-		return
+	for _, stand := range stands {
+		if from := e.jobs[stand]; from != nil && (stand.Namespace == namespace || key == (facts.JobKey{})) {
+			e.mergeJob(from, key)
+		}
 	}
+}
+
+// mergeJob moves all of one job to another; with the zero key, to nobody.
+func (e *Engine) mergeJob(from *job, key facts.JobKey) {
 	if e.c.Ledger != nil && from.recorded() {
 		defer e.c.Ledger.Keep(from.key) // its record goes
 	}

@@ -576,7 +576,7 @@ func (e *Engine) forget(j *job) {
 		e.c.Reaper.Forget(j.key)
 	}
 	for uid, jobSet := range e.batchJobs {
-		if _, known := e.jobSets[jobSet]; !known && e.unresolved[jobSet] == (facts.JobKey{}) {
+		if _, known := e.jobSets[jobSet]; !known && len(e.unresolved[jobSet]) == 0 {
 			delete(e.batchJobs, uid)
 		}
 	}

@@ -1,6 +1,7 @@
 package scenarios_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -63,11 +64,8 @@ func TestTheModeFollowsThePermissionsForAllToSee(t *testing.T) {
 				t.Errorf("orphand_mode of %s is %v in mode %s", other, got, mode)
 			}
 		}
-		status, body, err := d.Get(t.Context(), "/readyz?verbose")
-		s.ok(err)
-		if want := map[string]string{"observe": "observe although --mode is enforce: not permitted: " + reason, "enforce": "enforce: deletes"}[mode]; status != 200 || !strings.Contains(body, want) {
-			t.Errorf("/readyz?verbose is %d and does not say %q:\n%s", status, want, body)
-		}
+		want := map[string]string{"observe": "observe although --mode is enforce: not permitted: " + reason, "enforce": "enforce: deletes"}[mode]
+		s.isReady(d, want)
 		return e
 	}
 	first := becomes("enforce", "", daemon.Event{Index: -1})
@@ -86,6 +84,23 @@ func TestTheModeFollowsThePermissionsForAllToSee(t *testing.T) {
 	}
 	if w := s.deletesOf(user); len(w) > 0 {
 		t.Errorf("%d DELETEs were sent", len(w))
+	}
+}
+
+// isReady waits until a daemon is ready, and its details say what is wanted.
+func (s *scene) isReady(d *daemon.Daemon, want string) {
+	s.t.Helper()
+	for {
+		status, body, err := d.Get(s.t.Context(), "/readyz?verbose")
+		s.ok(err)
+		if status == http.StatusOK && strings.Contains(body, want) {
+			return
+		}
+		select {
+		case <-s.t.Context().Done():
+			s.t.Fatalf("/readyz?verbose is %d and does not say %q:\n%s", status, want, body)
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package scenarios_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -90,14 +91,16 @@ func TestTheModeFollowsThePermissionsForAllToSee(t *testing.T) {
 // isReady waits until a daemon is ready, and its details say what is wanted.
 func (s *scene) isReady(d *daemon.Daemon, want string) {
 	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
 	for {
-		status, body, err := d.Get(s.t.Context(), "/readyz?verbose")
+		status, body, err := d.Get(ctx, "/readyz?verbose")
 		s.ok(err)
 		if status == http.StatusOK && strings.Contains(body, want) {
 			return
 		}
 		select {
-		case <-s.t.Context().Done():
+		case <-ctx.Done():
 			s.t.Fatalf("/readyz?verbose is %d and does not say %q:\n%s", status, want, body)
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -107,8 +110,10 @@ func (s *scene) isReady(d *daemon.Daemon, want string) {
 // onLease waits for the Event of a change of the mode.
 func (s *scene) onLease(kind, note string, since time.Time) {
 	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
 	for {
-		list, err := s.c.Client().EventsV1().Events("default").List(s.t.Context(), metav1.ListOptions{FieldSelector: "reason=" + string(signals.ModeChanged)})
+		list, err := s.c.Client().EventsV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=" + string(signals.ModeChanged)})
 		s.ok(err)
 		for i := range list.Items {
 			if e := &list.Items[i]; e.Type == kind && strings.Contains(e.Note, note) && e.EventTime.After(since) && ofLease(e) {
@@ -116,7 +121,7 @@ func (s *scene) onLease(kind, note string, since time.Time) {
 			}
 		}
 		select {
-		case <-s.t.Context().Done():
+		case <-ctx.Done():
 			s.t.Fatalf("no Event on the Lease says %q; there are %+v", note, list.Items)
 		case <-time.After(100 * time.Millisecond):
 		}

@@ -18,8 +18,8 @@ import (
 func TestAPersonsWordNeedsItsVerbAndCarriesTheNameThatTheServerKnows(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	far := s.node("vouched-0")
-	job, pods := s.run(cluster.TrainJobSpec{Name: "vouched", On: []string{far.Name}})
+	far := s.node("attested-0")
+	job, pods := s.run(cluster.TrainJobSpec{Name: "attested", On: []string{far.Name}})
 	s.ok(far.PowerOff())
 	s.ok(far.WaitUnreachable(t.Context()))
 	s.delete(job)

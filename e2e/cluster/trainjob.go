@@ -116,7 +116,8 @@ func (c *Cluster) SubmitTrainJob(ctx context.Context, spec TrainJobSpec) (TrainJ
 // webhook looks for the runtime in its cache, and refuses the TrainJob as long as that
 // has not heard of it.
 func (c *Cluster) createTrainJob(ctx context.Context, job *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	// The limit is not for the request: one that is cut off would hide the refusal.
+	limit, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
 		created, err := c.dynamic.Resource(TrainJobs).Namespace(job.GetNamespace()).Create(ctx, job, metav1.CreateOptions{})
@@ -124,7 +125,7 @@ func (c *Cluster) createTrainJob(ctx context.Context, job *unstructured.Unstruct
 			return created, err
 		}
 		select {
-		case <-ctx.Done():
+		case <-limit.Done():
 			return nil, err
 		case <-time.After(retryAfter):
 		}

@@ -53,10 +53,7 @@ func (o *order[K]) Pop() K {
 	if key, ok := o.pop(&o.second, true); ok {
 		return key
 	}
-	if key, ok := o.pop(&o.first, false); ok {
-		return key
-	}
-	key, _ := o.pop(&o.second, true) // where those of the first line have just gone to
+	key, _ := o.pop(&o.first, false)
 	return key
 }
 
@@ -66,16 +63,10 @@ func (o *order[K]) pop(l *line[K], waits bool) (K, bool) {
 		if !ok {
 			return key, false
 		}
-		if is, here := o.waiting[key]; !here || is != waits {
-			continue
+		if is, here := o.waiting[key]; here && is == waits {
+			delete(o.waiting, key)
+			return key, true
 		}
-		if !waits && o.later(key) { // it may wait since it came
-			o.waiting[key] = true
-			o.second.push(key)
-			continue
-		}
-		delete(o.waiting, key)
-		return key, true
 	}
 }
 

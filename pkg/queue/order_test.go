@@ -31,28 +31,6 @@ func TestUrgentKeysGoFirstAndTheOthersInTheEnd(t *testing.T) {
 	}
 }
 
-func TestAKeyThatMayWaitByNowLetsTheUrgentOnesPass(t *testing.T) {
-	gone := map[int]bool{}
-	o := newOrder(func(key int) bool { return gone[key] })
-	for key := range 1000 {
-		o.Push(key)
-		gone[key] = true
-		o.Touch(key)
-	}
-	o.Push(5000)
-	if got := o.Pop(); got != 5000 {
-		t.Errorf("%d came before the urgent one", got)
-	}
-	for want := range 1000 {
-		if got := o.Pop(); got != want {
-			t.Fatalf("%d came in the place of %d", got, want)
-		}
-	}
-	if o.Len() != 0 {
-		t.Errorf("%d keys are left", o.Len())
-	}
-}
-
 func TestUrgentKeysWithoutEndDoNotKeepTheOthersWaiting(t *testing.T) {
 	o := newOrder(func(key int) bool { return key < 0 })
 	o.Push(-1)

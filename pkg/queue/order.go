@@ -12,8 +12,8 @@ type order[K comparable] struct {
 }
 
 // patience is how many of the first line may go before one of the second: without an end to the first, the second would
-// never come.
-const patience = 16
+// never come. It is large, since one of the second may take a thousand times as long: a worker that it holds up serves nobody.
+const patience = 256
 
 func newOrder[K comparable](later func(K) bool) *order[K] {
 	return &order[K]{later: later, waiting: map[K]bool{}}

@@ -23,6 +23,7 @@ func TestAPersonsWordNeedsItsVerbAndCarriesTheNameThatTheServerKnows(t *testing.
 	s.ok(far.PowerOff())
 	s.ok(far.WaitUnreachable(t.Context()))
 	s.delete(job)
+	s.asked(pods...)
 	s.says(pods[0], "Unproven", "NodeUnreachable")
 	s.dead(pods[0])
 	s.record(job, func(o *unstructured.Unstructured) bool { return o != nil && len(nodesOf(o)) > 0 })

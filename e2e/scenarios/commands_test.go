@@ -40,6 +40,7 @@ func TestAPersonFindsExplainsWaitsAndVouches(t *testing.T) {
 	says(4, nil, "wait", job.Name, "--uid", string(job.UID), "--timeout", "1s")
 	s.cutOff(far)
 	s.delete(job)
+	s.asked(pod)
 	s.says(pod, "Unproven", "NodeUnreachable")
 	s.gone(cluster.JobSets, job.Namespace, job.Name)
 	says(0, []string{"default/pod/" + pod.Name}, "find", job.Name, "-o", "name")

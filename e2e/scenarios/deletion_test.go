@@ -88,6 +88,7 @@ func TestADeletedNodeProvesAfterTheQuarantineWhateverPodGCDoes(t *testing.T) {
 	job, pods := s.run(cluster.TrainJobSpec{Name: "deleted", On: []string{near.Name, far.Name}})
 	s.cutOff(far)
 	s.delete(job)
+	s.asked(pods...)
 	s.says(pods[1], "Unproven", "NodeUnreachable")
 	s.lives(pods[1])
 
@@ -118,6 +119,7 @@ func TestPodGCRemovesAPodFromATaintedNodeAndTheProofStands(t *testing.T) {
 	job, pods := s.run(cluster.TrainJobSpec{Name: "tainted", On: []string{far.Name}})
 	s.cutOff(far)
 	s.delete(job)
+	s.asked(pods...)
 	s.says(pods[0], "Unproven", "NodeUnreachable")
 	s.ok(far.PowerOff())
 	s.ok(far.Taint(t.Context(), cluster.OutOfService()))
@@ -134,6 +136,7 @@ func TestACutOffNodeThatComesBackConfirms(t *testing.T) {
 	job, pods := s.run(cluster.TrainJobSpec{Name: "returns", On: []string{far.Name}})
 	s.cutOff(far)
 	s.delete(job)
+	s.asked(pods...)
 	s.says(pods[0], "Unproven", "NodeUnreachable")
 	s.lives(pods[0])
 	s.ok(far.BringBack())

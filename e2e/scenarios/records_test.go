@@ -44,6 +44,7 @@ func TestAPersonWithKubectlSeesWhatIsUnprovenAndWaitsForTheSettlement(t *testing
 	job, pods := s.run(cluster.TrainJobSpec{Name: "watched", On: []string{far.Name}})
 	s.cutOff(far)
 	s.delete(job)
+	s.asked(pods...)
 	s.says(pods[0], "Unproven", "NodeUnreachable")
 	s.record(job, func(o *unstructured.Unstructured) bool {
 		if o == nil {

@@ -128,6 +128,17 @@ func (s *scene) delete(job cluster.TrainJob) {
 	s.t.Logf("%s deleted", job.Name)
 }
 
+// asked waits until pods are asked to terminate, or are gone: until then no evidence of their nodes counts, and no person's
+// word. That they are Unproven may have been said before.
+func (s *scene) asked(pods ...*corev1.Pod) {
+	s.t.Helper()
+	for _, pod := range pods {
+		s.ok(s.c.WaitPods(s.t.Context(), cluster.PodSelector{Namespace: pod.Namespace, Name: pod.Name}, func(there []*corev1.Pod) bool {
+			return !slices.ContainsFunc(there, func(p *corev1.Pod) bool { return p.UID == pod.UID && p.DeletionTimestamp == nil })
+		}))
+	}
+}
+
 // cutOff cuts a node off and waits until that is noticed.
 func (s *scene) cutOff(n *cluster.Node) {
 	s.t.Helper()

@@ -88,7 +88,7 @@ func explainRun(h *History, nodes *Nodes, o Options, now facts.Instant, i int) [
 		return Step{Rule: rule, On: on, Holds: holds, Why: why, Would: would}
 	}
 	_, confirmedNow := j.kubeletConfirmed(i)
-	steps := []Step{step(KubeletConfirmed, confirmedNow, confirmWhy(h, r, confirmedNow), "its kubelet reports a final phase with every container terminated")}
+	steps := []Step{step(KubeletConfirmed, confirmedNow, confirmWhy(h, confirmedNow), "its kubelet reports a final phase with every container terminated")}
 	if confirmedNow {
 		return steps
 	}
@@ -124,7 +124,7 @@ func explainRun(h *History, nodes *Nodes, o Options, now facts.Instant, i int) [
 	return append(steps, step(Attested, false, "nobody vouches for the Node", "orphand attest node "+r.Node+" --uid "+string(r.NodeUID)+" --reason TEXT"))
 }
 
-func confirmWhy(h *History, r *Run, holds bool) string {
+func confirmWhy(h *History, holds bool) string {
 	if holds {
 		return "its kubelet reported it as " + h.Pod.Phase.String() + " with every container terminated"
 	}
@@ -143,7 +143,7 @@ func confirmWhy(h *History, r *Run, holds bool) string {
 	}
 	switch confirm(p) {
 	case weak:
-		if !r.Watched && h.restarted() {
+		if !h.Runs[0].Watched && h.restarted() {
 			return "its kubelet knows nothing of a container, and nobody watched the node when the pod was given to it: another machine may have had it"
 		}
 		return "its kubelet had lost sight of a container, which counts only after the node was Ready for a while"

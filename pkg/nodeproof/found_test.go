@@ -462,6 +462,25 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				s.want(want.Verdict, want.Reason)
 			}
 		},
+		"a machine that took over a node under watch tells of what it never ran": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			// Its Node is deleted, another machine has the name, and only then is the pod asked to terminate.
+			s.seeNode(s.node("n1", "N1", "m1", "b1", silent))
+			s.endNode("n1")
+			s.seeNode(s.node("n1", "N2", "m2", "b2"))
+			s.seePod(func(p *facts.Pod) {
+				p.Containers[0] = facts.Container{Role: facts.App, State: facts.Waiting, HasLast: true}
+			})
+			s.seePod(s.asked())
+			s.seePod(lost)
+			s.vanish(Deleted)
+			s.want(Unproven, RemovedUnconfirmed)
+			s.wait(100)
+			s.judge()
+			s.want(Gone, KubeletConfirmed)
+		},
 		"what takes the place of a container before the Node is not the same machine's": func(t *testing.T) {
 			s := newScene(t)
 			s.seePod(running(7), func(p *facts.Pod) { p.Containers[0].Started = 900 * second })

@@ -238,7 +238,7 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 		if in == nil || !in.ReadySince.Known() {
 			return e, false
 		}
-		if !r.Watched && h.restarted() {
+		if !h.Runs[0].Watched && h.restarted() {
 			return e, false // before anybody looked, another machine may have had the Node, and the pod
 		}
 		from = max(h.WeakSeen, in.ReadySince).After(j.o.WeakEvidenceDelay)

@@ -23,21 +23,11 @@ type Edit struct{ Old, New string }
 // Mutants lists the mutants: for each row of the table of verdicts, and each guard of the rule and the engine, one that does
 // without it.
 func Mutants() []Mutant {
-	judge := func(name, old, with string) Mutant {
-		return Mutant{name, "pkg/nodeproof/judge.go", []Edit{{old, with}}}
-	}
-	history := func(name, old, with string) Mutant {
-		return Mutant{name, "pkg/nodeproof/history.go", []Edit{{old, with}}}
-	}
-	confirm := func(name, old, with string) Mutant {
-		return Mutant{name, "pkg/nodeproof/confirm.go", []Edit{{old, with}}}
-	}
-	nodes := func(name, old, with string) Mutant {
-		return Mutant{name, "pkg/nodeproof/nodes.go", []Edit{{old, with}}}
-	}
-	settle := func(name, file, old, with string) Mutant {
-		return Mutant{name, "pkg/settle/" + file, []Edit{{old, with}}}
-	}
+	judge := mutantsIn("pkg/nodeproof/judge.go")
+	history := mutantsIn("pkg/nodeproof/history.go")
+	confirm := mutantsIn("pkg/nodeproof/confirm.go")
+	nodes := mutantsIn("pkg/nodeproof/nodes.go")
+	settle := func(name, file, old, with string) Mutant { return mutantsIn("pkg/settle/"+file)(name, old, with) }
 	return append(mutantsOfDeleting(), []Mutant{
 		// The rows of the table.
 		judge("a pod that waits for a node is gone",
@@ -133,11 +123,16 @@ func Mutants() []Mutant {
 		settle("a watch that is behind knows better than a live read", "observe.go", "	if j.sure { // a live read", "	if false { // a live read"),
 
 		// The findings.
-		settle("a machine that comes back is nothing to speak of", "findings.go", "func (e *Engine) nodeReturned(p *pod, node string, m facts.Machine, boot string) {\n", "func (e *Engine) nodeReturned(p *pod, node string, m facts.Machine, boot string) {\n	if p != nil {\n		return\n	}\n"),
+		settle("a machine that comes back is nothing to speak of", "findings.go", "func (e *Engine) nodeReturned(p *pod, node string, m facts.Machine, boot string, unsure bool) {\n", "func (e *Engine) nodeReturned(p *pod, node string, m facts.Machine, boot string, unsure bool) {\n	if p != nil {\n		return\n	}\n"),
 		settle("a taint on a Ready node is nothing to speak of", "findings.go", "e.set(n.OutOfService && n.Ready == facts.ReadyTrue, j, signals.OutOfServiceOnReadyNode", "e.set(false, j, signals.OutOfServiceOnReadyNode"),
 		settle("a child that arrives late is nothing to speak of", "findings.go", "	if j.state.Over() {\n		e.raise(j, signals.ReExecution, \"late:\"", "	if false {\n		e.raise(j, signals.ReExecution, \"late:\""),
 		settle("a container that starts after all is nothing to speak of", "findings.go", "	switch proof := p.h.Proof; {\n	case proof != nil &&", "	switch proof := p.h.Proof; {\n	case false && proof != nil &&"),
 	}...)
+}
+
+// mutantsIn makes mutants of one source file.
+func mutantsIn(file string) func(name, old, with string) Mutant {
+	return func(name, old, with string) Mutant { return Mutant{name, file, []Edit{{old, with}}} }
 }
 
 func (m Mutant) and(old, with string) Mutant {

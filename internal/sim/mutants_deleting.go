@@ -3,18 +3,10 @@ package sim
 // mutantsOfDeleting are those of what deletes: for each precondition of a DELETE, each live read before it and each of what
 // holds it back, one that does without.
 func mutantsOfDeleting() []Mutant {
-	order := func(name, old, with string) Mutant {
-		return Mutant{name, "pkg/reap/order.go", []Edit{{old, with}}}
-	}
-	enforcer := func(name, old, with string) Mutant {
-		return Mutant{name, "pkg/reap/enforcer.go", []Edit{{old, with}}}
-	}
-	standing := func(name, old, with string) Mutant {
-		return Mutant{name, "pkg/reap/standing.go", []Edit{{old, with}}}
-	}
-	brakes := func(name, old, with string) Mutant {
-		return Mutant{name, "pkg/reap/brakes.go", []Edit{{old, with}}}
-	}
+	order := mutantsIn("pkg/reap/order.go")
+	enforcer := mutantsIn("pkg/reap/enforcer.go")
+	standing := mutantsIn("pkg/reap/standing.go")
+	brakes := mutantsIn("pkg/reap/brakes.go")
 	return []Mutant{
 		// What a DELETE says.
 		order("an object is deleted by its name", "Preconditions:     &metav1.Preconditions{UID: &uid},", "Preconditions:     &metav1.Preconditions{},").

@@ -108,7 +108,7 @@ func explainRun(h *History, nodes *Nodes, o Options, now facts.Instant, i int) [
 		return steps
 	}
 	_, rebooted := j.nodeRebooted(r)
-	steps = append(steps, step(NodeRebooted, rebooted, rebootWhy(j, r, rebooted), "the machine "+machine(r)+" comes back in another boot"))
+	steps = append(steps, step(NodeRebooted, rebooted, rebootWhy(j, r, rebooted), rebootWould(r)))
 	_, out := j.outOfService(r)
 	steps = append(steps, step(OutOfService, out, outWhy(j, r, out), "once the machine is certainly off: kubectl taint node "+r.Node+" node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"))
 	_, deleted := j.nodeDeleted(r)
@@ -171,7 +171,7 @@ func rebootWhy(j *judgement, r *Run, holds bool) string {
 		return "the boot in which it ran is not known"
 	}
 	if r.Unsure {
-		return "the Node went while nobody watched: the machine may have been in a later boot than " + r.Boot + ", and the pod with it"
+		return "its Node went while nobody watched, or another machine took it over: the machine may have been in a later boot than " + r.Boot + ", and the pod with it"
 	}
 	if len(list) == 0 {
 		return "the machine " + machine(r) + " is under no Node now"
@@ -189,6 +189,13 @@ func rebootWhy(j *judgement, r *Run, holds bool) string {
 		}
 	}
 	return "node " + list[len(list)-1].Node.Name + " shows another boot of the machine, which may be an earlier one"
+}
+
+func rebootWould(r *Run) string {
+	if r.Unsure {
+		return "the machine " + machine(r) + " comes back, and after that in yet another boot"
+	}
+	return "the machine " + machine(r) + " comes back in another boot"
 }
 
 func outWhy(j *judgement, r *Run, holds bool) string {
@@ -237,8 +244,11 @@ func deletedWould(j *judgement, r *Run) string {
 	if in != nil {
 		since, ready = in.Deleted, in.ReadyAtEnd
 	}
-	if !since.Known() {
+	switch {
+	case !since.Known():
 		return "once the machine is certainly gone: kubectl delete node " + r.Node
+	case r.NodeUID == "" && j.registeredSince():
+		return "somebody vouches for the pod with orphand attest"
 	}
 	due := since.After(j.o.NodeDeletionQuarantine)
 	if ready {

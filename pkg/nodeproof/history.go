@@ -38,8 +38,8 @@ type Run struct {
 	IDs, Late []uint64
 	// TakenOver says that another machine took over the Node: what becomes of it says nothing of this machine.
 	TakenOver bool
-	// Unsure says that the machine may have been in a later boot than Boot when the runs became final: its Node went, or
-	// another machine took it over, while nobody watched.
+	// Unsure says that the machine may have been in a later boot than Boot when the runs became final: its Node had gone while
+	// nobody watched, or another machine had taken it over.
 	Unsure bool
 	// Watched says that the machine is known to have had the node from when the pod was given to it.
 	Watched bool

@@ -273,15 +273,18 @@ func (e *Engine) watchRuns(p *pod, now facts.Instant, apply func()) {
 			continue
 		}
 		if in := e.nodes.Instance(before[i].uid); in != nil && in.Deleted.Known() {
-			e.nodeReturned(p, r.Node, r.Machine, r.Boot)
+			e.nodeReturned(p, r.Node, r.Machine, r.Boot, false)
 		}
 	}
 	_ = now
 }
 
-func (e *Engine) nodeReturned(p *pod, node string, m facts.Machine, boot string) {
-	e.raise(p.job, signals.NodeReturned, m.SystemUUID+"/"+m.MachineID+"/"+boot,
-		"the machine of node "+node+" is back in the boot in which it ran pods of this job", func(ev *signals.Event) { ev.Node = node })
+func (e *Engine) nodeReturned(p *pod, node string, m facts.Machine, boot string, unsure bool) {
+	words := " is back in the boot in which it ran pods of this job"
+	if unsure {
+		words = " is back, and may be in the boot in which it ran pods of this job"
+	}
+	e.raise(p.job, signals.NodeReturned, m.SystemUUID+"/"+m.MachineID+"/"+boot, "the machine of node "+node+words, func(ev *signals.Event) { ev.Node = node })
 }
 
 // nodeEnded: a Node is gone. Was its machine well?
@@ -377,13 +380,13 @@ func (e *Engine) contradictions(p *pod) {
 		if proof == nil || proof.Reason != nodeproof.NodeDeleted && proof.Reason != nodeproof.OutOfService {
 			continue
 		}
-		boot := proof.Boot
-		if p.h.Runs[i].Unsure {
-			boot = ""
+		boot, unsure := proof.Boot, p.h.Runs[i].Unsure
+		if unsure {
+			boot = "" // any may be the one
 		}
 		for _, in := range e.nodes.Sighted(proof.Machine, boot) {
 			if proof.Reason == nodeproof.NodeDeleted || in.Node.Ready == facts.ReadyTrue {
-				e.nodeReturned(p, in.Node.Name, proof.Machine, proof.Boot)
+				e.nodeReturned(p, in.Node.Name, proof.Machine, proof.Boot, unsure)
 			}
 		}
 	}

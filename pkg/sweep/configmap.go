@@ -59,12 +59,15 @@ func (s *ConfigMapStore) Save(ctx context.Context, page int, data []byte) error 
 		return err
 	}
 	maps := s.Client.CoreV1().ConfigMaps(s.Namespace)
-	// The last thing before the write, as before a DELETE: a process that slept must not put back what it knew then.
+	// The last thing before each write, as before a DELETE: a process that slept must not put back what it knew then.
 	if !s.Leads() {
 		return reap.ErrNotLeading
 	}
 	_, err = maps.Patch(ctx, StoreName, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
+		if !s.Leads() {
+			return reap.ErrNotLeading
+		}
 		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: StoreName},
 			BinaryData: map[string][]byte{key: data}}, metav1.CreateOptions{})
 	}

@@ -153,7 +153,7 @@ func (k *Kube) Announce(ctx context.Context, n Notice) (facts.Instant, error) {
 	at := n.Of.Resources()[0].GroupVersion().String()
 	note := n.Text
 	if len(note) > noteLimit {
-		note = note[:noteLimit-3] + "..."
+		note = strings.ToValidUTF8(note[:noteLimit-3], "") + "..."
 	}
 	event := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.event()},

@@ -164,8 +164,8 @@ func (s *Sweeper) again(uid types.UID, err error) error {
 	return err
 }
 
-// delete sends the DELETE of an entry whose state o was decided on. The watch may tell of the end before the answer comes: what the entry is told from then
-// on is told of an object that nobody knows any more, and its removal counts all the same.
+// delete sends the DELETE of an entry whose state o was decided on. The watch may tell of the end before the answer comes: what
+// the entry is told from then on is told of an object that nobody knows any more, and its removal counts all the same.
 func (s *Sweeper) delete(ctx context.Context, e *entry, o *retention.Object, d retention.Decision, u *unstructured.Unstructured) error {
 	s.mu.Lock()
 	came := s.cleanups.Recreated(o, s.policy.Recreations())

@@ -111,7 +111,7 @@ func apiServerIsAway(s *scene) {
 	t := s.t
 	near, far, forced := s.node("away-0"), s.node("away-1"), s.node("away-2")
 	grace := int64(5)
-	job, pods := s.run(cluster.TrainJobSpec{Name: "away", On: []string{near.Name, far.Name, forced.Name}, GraceSeconds: &grace, IgnoreSIGTERM: true})
+	job, pods := s.run(cluster.TrainJobSpec{Name: "away", On: []string{near.Name, far.Name, forced.Name}, GraceSeconds: &grace, Command: refuses()})
 	s.cutOff(far)
 	s.ok(forced.CutOff())
 	s.ok(forced.WaitUnreachable(t.Context()))
@@ -119,6 +119,8 @@ func apiServerIsAway(s *scene) {
 	s.says(pods[0], "Alive", "Terminating")
 	s.says(pods[1], "Unproven", "NodeUnreachable")
 	s.says(pods[2], "Unproven", "NodeUnreachable")
+
+	s.refused(pods[0])
 
 	length := outage(t)
 	began := time.Now()

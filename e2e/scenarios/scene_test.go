@@ -139,6 +139,23 @@ func (s *scene) asked(pods ...*corev1.Pod) {
 	}
 }
 
+// refuses is a command that goes on after SIGTERM and shows it by a process more, for [scene.refused].
+func refuses() []string {
+	return []string{"sh", "-c", "trap '" + refusal + " &' TERM; sleep infinity & while :; do wait; done"}
+}
+
+const refusal = "sleep 100000"
+
+// refused waits until a process of the pod has been sent SIGTERM. That the API server has asked for it, and that orphand has
+// heard of it, does not say that the kubelet has: where the API server goes away just then, the pod runs on.
+func (s *scene) refused(pod *corev1.Pod) {
+	s.t.Helper()
+	_, err := s.c.WaitTruth(s.t.Context(), func(now cluster.Truth) bool {
+		return slices.ContainsFunc(now.OfPod(pod.UID), func(p cluster.Process) bool { return p.Command == refusal })
+	})
+	s.ok(err)
+}
+
 // cutOff cuts a node off and waits until that is noticed.
 func (s *scene) cutOff(n *cluster.Node) {
 	s.t.Helper()

@@ -21,6 +21,8 @@ type Process interface {
 	Sync(context.Context, facts.JobKey) error
 	// SetNodesReadable says whether Nodes may be read.
 	SetNodesReadable(bool)
+	// SetNodesWatched says whether the watch of Nodes delivers.
+	SetNodesWatched(bool)
 	// SetPodsSeen says whether pods are watched now.
 	SetPodsSeen(bool)
 }
@@ -257,6 +259,9 @@ func (r *run) failed(k facts.JobKey, err error, attempt int) {
 // kindChanged: the state of a watch is another.
 func (r *run) kindChanged(s informers.Status) {
 	r.recorder.KindState(s.Kind, string(s.State))
+	if s.Kind == facts.KindNode {
+		r.process.SetNodesWatched(s.State == informers.Watching)
+	}
 	// As in `orphand run`: a watch of Nodes that merely fails leaves them readable.
 	if s.Kind == facts.KindNode && (s.State == informers.Watching || s.State == informers.Forbidden) {
 		r.recorder.NodesReadable(s.State == informers.Watching)

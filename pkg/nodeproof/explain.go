@@ -152,6 +152,9 @@ func confirmWhy(h *History, holds bool) string {
 	case unconfirmed:
 		return "not every container is reported terminated"
 	}
+	if r := &h.Runs[0]; len(h.Runs) == 1 && r.NodeUID == "" && !r.Before && (h.Replaced || h.restarted()) {
+		return "it was started more than once, and nobody saw its Node: another machine may have started it again"
+	}
 	if h.late() {
 		return "a container was started again, and it is not certain on which machine"
 	}
@@ -232,6 +235,8 @@ func deletedWhy(j *judgement, r *Run, holds bool) string {
 		return "the Node that was deleted stood for another machine by then"
 	case r.NodeUID == "" && j.registeredSince():
 		return "no Node " + r.Node + " was ever seen, and its machine may be back under a Node that has registered since the pod was given to it"
+	case j.nodes.unwatched:
+		return "the watch of Nodes is broken: nobody knows whether the machine is back under another name"
 	case r.NodeUID != "" && j.elsewhere(r) != nil:
 		return "the machine is back, as node " + j.elsewhere(r).Node.Name + ", in the same boot"
 	}
@@ -239,22 +244,16 @@ func deletedWhy(j *judgement, r *Run, holds bool) string {
 }
 
 func deletedWould(j *judgement, r *Run) string {
-	in := j.nodes.Instance(r.NodeUID)
-	since, ready := r.Absent, true
-	if in != nil {
-		since, ready = in.Deleted, in.ReadyAtEnd
-	}
+	a, gone := j.absence(r)
 	switch {
-	case !since.Known():
+	case !gone:
 		return "once the machine is certainly gone: kubectl delete node " + r.Node
 	case r.NodeUID == "" && j.registeredSince():
 		return "somebody vouches for the pod with orphand attest"
+	case j.nodes.unwatched:
+		return "Nodes are watched again, and nothing is seen of the machine for the quarantine after that"
 	}
-	due := since.After(j.o.NodeDeletionQuarantine)
-	if ready {
-		due = max(due, j.h.GraceEnds.After(killMargin))
-	}
-	return "nothing is seen of the machine until " + due.Time().Format(time.RFC3339)
+	return "nothing is seen of the machine until " + j.proves(a).Time().Format(time.RFC3339)
 }
 
 func machine(r *Run) string {

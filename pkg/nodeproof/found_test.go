@@ -2,6 +2,7 @@ package nodeproof
 
 import (
 	"testing"
+	"time"
 
 	"github.com/orphand/orphand/pkg/facts"
 )
@@ -449,6 +450,68 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				s.seePod(running(id), ended)
 				s.want(want.Verdict, want.Reason)
 			}
+		},
+		"a kubelet whose Node nobody has seen does not speak for a container that another may have run before": func(t *testing.T) {
+			s := newScene(t)
+			s.seePod(running(8), func(p *facts.Pod) { p.Containers[0].HasLast, p.Containers[0].Restarts = true, 1 })
+			s.seePod(ended)
+			s.want(Unproven, NodeDeleted)
+		},
+		"a container that took the place of another before anybody looked is not that of the machine before": func(t *testing.T) {
+			s := newScene(t)
+			// m1 ran it, then m2 had the name, started it again, lost its Node, and has the name again.
+			s.seeNode(s.node("n1", "N2", "m2", "b2", func(n *facts.Node) { n.Created = 950 * second }))
+			s.seePod(running(8), func(p *facts.Pod) { p.Containers[0].HasLast, p.Containers[0].Started = true, 940*second })
+			s.want(Unproven, NodeReplaced)
+			s.seePod(s.asked(), ended, func(p *facts.Pod) { p.Containers[0].Started = 940 * second })
+			s.want(Unproven, NodeReplaced)
+		},
+		"a machine that may have come back while nobody watched has the quarantine to show itself again": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			s.seeNode(s.node("n1", "N1", "m1", "b1", silent))
+			s.endNode("n1")
+			s.seePod(s.asked())
+			s.nodes.Watch(false, s.tick()) // m1 is back as n1x
+			s.wait(1000)
+			s.want(Unproven, NodeDeleted)
+			s.nodes.Watch(true, s.tick())
+			s.want(Unproven, NodeDeleted)
+			s.wait(39)
+			s.want(Unproven, NodeDeleted)
+			s.wait(1)
+			s.want(Gone, NodeDeleted)
+		},
+		"another machine that nobody watched take up the pod may have been well when its Node went": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7), func(p *facts.Pod) { p.SpecGrace = 120 })
+			s.seeNode(s.node("n1", "N1", "m1", "b1", silent))
+			s.endNode("n1")
+			s.nodes.Watch(false, s.tick()) // m2 has the name, takes up the pod, and its Node is deleted
+			s.nodes.Watch(true, s.tick())
+			s.seePod(func(p *facts.Pod) { p.Deletion, p.Grace = s.now.After(120*time.Second), 120 })
+			s.wait(129)
+			s.want(Unproven, NodeDeleted)
+			s.wait(2)
+			s.want(Gone, NodeDeleted)
+		},
+		"a Node that went while nobody watched may have been Ready at its end": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7), func(p *facts.Pod) { p.SpecGrace = 120 })
+			s.seePod(func(p *facts.Pod) { p.Deletion, p.Grace = s.now.After(120*time.Second), 120 })
+			s.wait(10)
+			s.seeNode(s.node("n1", "N1", "m1", "b1", silent))
+			s.wait(50)
+			delete(s.live, "n1")
+			s.nodes.Lose("n1", "N1", s.tick())
+			s.h.Follow(s.now, s.nodes)
+			s.wait(129) // m2 may have had it, with the pod, and have heard of the deletion only now
+			s.want(Unproven, NodeDeleted)
+			s.wait(2)
+			s.want(Gone, NodeDeleted)
 		},
 		"a machine that nobody can name may be back under any Node that has registered since": func(t *testing.T) {
 			for registered, want := range map[facts.Instant]Pair{700 * second: {Gone, NodeDeleted}, 950 * second: {Unproven, RemovedUnconfirmed}} {

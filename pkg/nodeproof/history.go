@@ -342,8 +342,11 @@ func (h *History) restarted() bool {
 	if p.Started.Known() && p.Scheduled.Known() && p.Started.Sub(p.Scheduled) > promptly {
 		return true
 	}
-	return slices.ContainsFunc(p.Containers, func(c facts.Container) bool { return c.HasLast || c.Restarts > 0 })
+	return slices.ContainsFunc(p.Containers, func(c facts.Container) bool { return again(&c) })
 }
+
+// again says whether a container took the place of another, by its own status.
+func again(c *facts.Container) bool { return c.HasLast || c.Restarts > 0 }
 
 // follow finds the machine again under another Node: that one is then the pod's node.
 func (r *Run) follow(nodes *Nodes) {
@@ -446,7 +449,7 @@ func (h *History) attribute(p *facts.Pod, now facts.Instant, nodes *Nodes) {
 		if !c.HasID || h.knows(c.ID) {
 			continue
 		}
-		original := h.first(i)
+		original := h.first(i) && !again(c)
 		h.Replaced = h.Replaced || !original
 		certain := original && atOnce(p, c) && len(last.Late) == 0
 		switch first := &h.Runs[0]; {
@@ -475,7 +478,7 @@ func (h *History) attribute(p *facts.Pod, now facts.Instant, nodes *Nodes) {
 	h.vouch(nodes)
 }
 
-// first says, once, that no container in this place of the pod had an ID before.
+// first says, once, that no container in this place of the pod was seen with an ID before.
 func (h *History) first(place int) bool {
 	if place >= 64 {
 		return false

@@ -220,7 +220,7 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 		case n == nil:
 			// The Node went after its kubelet had spoken, or was never seen: only the one that ran the pod could tell how
 			// its containers ended, as long as no other started them in their place.
-			return e, len(h.Runs) == 1 && (r.NodeUID == "" && !h.Replaced || r.NodeUID != "" && h.gone(j.nodes, r) > h.ConfirmSeen)
+			return e, len(h.Runs) == 1 && (r.NodeUID == "" && !h.Replaced && !h.restarted() || r.NodeUID != "" && h.gone(j.nodes, r) > h.ConfirmSeen)
 		default:
 			l, ok := j.read(p.Node, h.ConfirmSeen)
 			return e, ok && l.Node != nil && l.Node.MachineID() == r.Machine
@@ -357,33 +357,24 @@ func (r *Run) on(n *facts.Node) bool {
 
 // nodeDeleted: the Node object that stood for the machine is gone for good, and the machine has not been seen since.
 func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
-	h := j.h
 	e := Evidence{Reason: NodeDeleted, Source: nodeRef(r)}
-	var since, heard facts.Instant
-	ready := true // a Node that was never seen may have been
-	if r.TakenOver {
+	if r.TakenOver || j.nodes.unwatched {
 		return e, false
 	}
-	if in := j.nodes.Instance(r.NodeUID); in != nil {
-		if !in.Deleted.Known() || in.machine() != r.Machine {
-			return e, false
-		}
-		since, ready = in.Deleted, in.ReadyAtEnd
-		// A kubelet that came back has the grace to give from when it could hear of the deletion.
-		heard = in.ReadySince
-	} else {
-		since = r.Absent
+	if in := j.nodes.Instance(r.NodeUID); in != nil && in.machine() != r.Machine {
+		return e, false
 	}
-	if !since.Known() {
+	a, ok := j.absence(r)
+	if !ok {
 		return e, false
 	}
 	if r.NodeUID == "" {
 		// The watch has not shown it, which does not say that it was not there.
-		l, ok := j.read(r.Node, since)
+		l, ok := j.read(r.Node, a.since)
 		if !ok || l.Node != nil {
 			return e, false
 		}
-		since = max(since, l.Since)
+		a.since = max(a.since, l.Since)
 		if j.registeredSince() {
 			return e, false // nobody can tell its machine: it may be back under that Node
 		}
@@ -391,10 +382,7 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 	if r.NodeUID != "" && j.elsewhere(r) != nil {
 		return e, false
 	}
-	from := max(since.After(j.o.NodeDeletionQuarantine), h.Asked)
-	if ready {
-		from = max(from, h.GraceEnds.After(killMargin), heard.After(h.Grace+killMargin))
-	}
+	from := j.proves(a)
 	if !j.due(from) {
 		return e, false
 	}
@@ -406,6 +394,45 @@ func (j *judgement) nodeDeleted(r *Run) (Evidence, bool) {
 		return e, true
 	}
 	return e, r.NodeUID != "" && l.Node.UID != r.NodeUID && !r.same(l.Node)
+}
+
+// absence is what is known of a Node that is not there.
+type absence struct {
+	// since is from when on somebody has looked for it without a break.
+	since facts.Instant
+	// ready says that a kubelet may have been well when it went; heard when that kubelet first could hear of a deletion.
+	ready bool
+	heard facts.Instant
+}
+
+// absence says whether the run's Node is gone, and since when.
+func (j *judgement) absence(r *Run) (absence, bool) {
+	// A Node that nobody saw, or whose end nobody saw, may have been Ready.
+	a := absence{since: r.Absent, ready: true}
+	if in := j.nodes.Instance(r.NodeUID); in != nil {
+		a = absence{since: in.Deleted, ready: in.ReadyAtEnd || in.Lost, heard: in.ReadySince}
+		if in.Lost {
+			a.heard = in.Deleted
+		}
+	}
+	if !a.since.Known() {
+		return a, false
+	}
+	if again := j.nodes.watchedSince; again > a.since {
+		// Another Node may have come and gone meanwhile, and its machine have taken up the pod.
+		a.since, a.ready, a.heard = again, true, max(a.heard, again)
+	}
+	return a, true
+}
+
+// proves is from when on an absence proves that nothing of the pod runs: after the quarantine, and where a kubelet may have
+// been well, no sooner than it has killed what it was told to end.
+func (j *judgement) proves(a absence) facts.Instant {
+	from := max(a.since.After(j.o.NodeDeletionQuarantine), j.h.Asked)
+	if a.ready {
+		from = max(from, j.h.GraceEnds.After(killMargin), a.heard.After(j.h.Grace+killMargin))
+	}
+	return from
 }
 
 // registeredSince says whether a Node has registered since the pod was given to its own.

@@ -78,6 +78,10 @@ type Nodes struct {
 	// Readable is false while orphand may not read Nodes at all.
 	Readable bool
 
+	// unwatched says that the watch of Nodes is broken now; watchedSince since when it has been whole again, unknown while it
+	// never broke.
+	unwatched    bool
+	watchedSince facts.Instant
 	// youngest is when the Node that registered last did, by the API server's clock.
 	youngest facts.Instant
 	current  map[string]*Instance
@@ -99,6 +103,21 @@ func NewNodes() *Nodes {
 		holders:  map[string]holder{},
 		attested: map[types.UID]Attestation{},
 	}
+}
+
+// Watch records, at now, whether the watch of Nodes delivers what happens to them. It says whether that is a change.
+//
+// That a machine has not been seen counts only for as long as somebody looked: while the watch was broken it may have come
+// back under any name, and its Node may have gone again.
+func (n *Nodes) Watch(watched bool, now facts.Instant) (changed bool) {
+	if n.unwatched == !watched {
+		return false
+	}
+	n.unwatched = !watched
+	if watched {
+		n.watchedSince = now
+	}
+	return true
 }
 
 // See records a state of a Node from the watch stream, at now. It says whether a judgement may change by it.

@@ -202,6 +202,19 @@ func (e *Engine) SetNodesReadable(readable bool) {
 	}
 }
 
+// SetNodesWatched says whether the watch of Nodes delivers. While it does not, that a machine has not been seen proves nothing.
+func (e *Engine) SetNodesWatched(watched bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	if !e.nodes.Watch(watched, now) || !watched {
+		return
+	}
+	for _, p := range sorted(e.pods) {
+		e.touch(p, now)
+	}
+}
+
 // NodesReadable says whether orphand may read Nodes.
 func (e *Engine) NodesReadable() bool {
 	e.mu.Lock()

@@ -269,8 +269,9 @@ func (f *follower) changed(s informers.Status) {
 	if s.Kind != facts.KindNode {
 		return
 	}
-	// A Node watch that merely fails leaves Nodes readable: what it said last still stands, and the live read that every
-	// proof needs fails by itself.
+	f.engine.SetNodesWatched(s.State == informers.Watching)
+	// A Node watch that merely fails leaves Nodes readable: what it said last still stands, and only the absence of a machine
+	// proves nothing meanwhile.
 	switch s.State {
 	case informers.Watching:
 		f.engine.SetNodesReadable(true)

@@ -70,6 +70,7 @@ func Mutants() []Mutant {
 		history("every container is the last machine's", "certain := original && atOnce(p, c) && len(last.Late) == 0", "certain := true"),
 		history("a container is as old as what is known of its Node", "case since.Known() && c.Started.Known() && c.Started < since.Add(clocksDiffer):", "case false && since.Known():"),
 		history("a container is the first in its place for ever", "	was := h.Named & bit\n", "	was := uint64(0)\n"),
+		history("a container is the first in its place when it is seen first", "original := h.first(i) && !again(c)", "original := h.first(i)"),
 		history("a pod is as old as its Node", "return at.Known() && node.Created.Known() && at < node.Created", "return at < 0"),
 		history("a pod first seen late ran on the present machine only", "if at.Known() && at < f.Until.Add(clocksDiffer) {", "if at < 0 {"),
 
@@ -92,16 +93,18 @@ func Mutants() []Mutant {
 		judge("a taint is as young as the pod", "return start > seen || n.TaintedAt.Known() && n.TaintedAt < start", "return false"),
 
 		// The deletion of a Node.
-		judge("a Node that is gone is a machine that is gone", "from := max(since.After(j.o.NodeDeletionQuarantine), h.Asked)", "from := max(since, h.Asked)"),
-		judge("a Node that was Ready proves as much as one that was silent", "	if ready {\n		from = max(", "	if ready && false {\n		from = max("),
+		judge("a Node that is gone is a machine that is gone", "from := max(a.since.After(j.o.NodeDeletionQuarantine), j.h.Asked)", "from := max(a.since, j.h.Asked)"),
+		judge("a Node that was Ready proves as much as one that was silent", "	if a.ready {\n		from = max(", "	if a.ready && false {\n		from = max("),
 		judge("SIGKILL comes with the end of the grace", "const killMargin = 10 * time.Second", "const killMargin = time.Duration(0)"),
-		judge("a kubelet that came back has no grace left to give", "heard = in.ReadySince", "heard = 0"),
+		judge("a kubelet that came back has no grace left to give", "heard: in.ReadySince}", "heard: 0}"),
 		history("the last grace that the API shows is the kubelet's", "if grace < p.SpecGrace {", "if false {"),
 		judge("the watch of Nodes misses nothing", "	l, ok := j.read(r.Node, from)\n	if !ok {\n		return e, false\n	}\n	if l.Node == nil {\n		return e, true\n	}\n	return e, r.NodeUID", "	l := Live{}\n	if l.Node == nil {\n		return e, true\n	}\n	return e, r.NodeUID"),
+		judge("a machine that nobody looks for is not there", "if r.TakenOver || j.nodes.unwatched {", "if r.TakenOver {").
+			and("if again := j.nodes.watchedSince; again > a.since {", "if again := j.nodes.watchedSince; again < 0 {"),
 		judge("a machine is looked for under its own Node only", "if in.Node.UID != r.NodeUID && r.same(in.Node) {\n			return in", "if false {\n			return in").
 			and("	return e, r.NodeUID != \"\" && l.Node.UID != r.NodeUID && !r.same(l.Node)", "	return e, r.NodeUID != \"\" && l.Node.UID != r.NodeUID"),
-		judge("the last machine of a Node is every machine that it had", "if !in.Deleted.Known() || in.machine() != r.Machine {", "if !in.Deleted.Known() {").
-			and("	if r.TakenOver {\n		return e, false\n	}\n", ""),
+		judge("the last machine of a Node is every machine that it had", "in != nil && in.machine() != r.Machine {\n		return e, false", "in != nil && false {\n		return e, false").
+			and("if r.TakenOver || j.nodes.unwatched {", "if j.nodes.unwatched {"),
 
 		// A person's word.
 		judge("a person's word is for ever", "return a, ok && j.h.Asked.Known() && a.At >= j.h.Asked", "return a, ok && j.h.Asked.Known()"),

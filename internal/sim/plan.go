@@ -319,7 +319,7 @@ func (p *Plan) coincidence(d *dice) {
 	}
 	soon := func() time.Duration { return d.between(200*time.Millisecond, 12*time.Second) }
 	gap := d.between(15*time.Second, time.Minute)
-	switch d.upTo(7) {
+	switch d.upTo(10) {
 	case 0: // a pod is seen unbound, then bound, started and removed in a gap
 		near(made+d.between(700*time.Millisecond, 3*time.Second), CutWatch, facts.KindPod, gap)
 		near(made+4*time.Second+soon(), Cut, "", 0)
@@ -350,6 +350,36 @@ func (p *Plan) coincidence(d *dice) {
 		near(made+20*time.Second, SlowWatch, facts.KindNode, 2*gap)
 		near(made+21*time.Second+soon(), Reboot, "", 0)
 		near(made+40*time.Second+soon(), DeleteJob, "", 0)
+	case 7: // a machine whose Node was deleted comes back under another name in a gap of the watch of Nodes, and can end nothing
+		p.Jobs[job].Grace = 2
+		near(made+15*time.Second, Rejoin, "", 25*time.Second)
+		near(made+16*time.Second, CutWatch, facts.KindNode, d.between(50*time.Second, 80*time.Second))
+		near(made+16*time.Second, RuntimeDown, "", 0)
+		near(made+17*time.Second+soon(), Rename, "", 0)
+		near(made+18*time.Second+soon(), DeleteJob, "", 0)
+		p.without(Rename)
+	case 8: // another machine takes over the Node, starts the pod again, and loses the Node, before anybody sees the pod
+		near(made+10*time.Second, CutWatch, facts.KindPod, d.between(70*time.Second, 90*time.Second))
+		near(made+11*time.Second, RestartDaemon, "", 3*time.Second)
+		near(made+15*time.Second+soon(), Replace, "", 0)
+		near(made+55*time.Second+soon(), Rejoin, "", soon())
+		near(made+100*time.Second+soon(), DeleteJob, "", 0)
+		p.without(Replace)
+	case 9: // a person vouches for a pod whose kubelet, which has not heard of its deletion, starts it again
+		p.Jobs[job].RestartPolicy, p.ShortRuns = corev1.RestartPolicyOnFailure, 0.9
+		near(made+15*time.Second, Cut, "", 0)
+		near(made+18*time.Second, DeletePod, "", 0)
+		near(made+19*time.Second+soon(), AttestPod, "", 0)
+		near(made+60*time.Second+gap, Heal, "", 0)
+	}
+}
+
+// without takes the flag off the coincidence's actions of the verb.
+func (p *Plan) without(do Verb) {
+	for i := range p.Actions {
+		if a := &p.Actions[i]; a.Do == do && a.Scene == 9 {
+			a.Flag = false
+		}
 	}
 }
 

@@ -131,7 +131,7 @@ func New(registerer prometheus.Registerer, build Build, words Vocabulary) (*Reco
 	r.lateness = histogram("orphand_retention_lateness_seconds",
 		"Time from when an object was due, and could be known to be, to its DELETE. Backlogs are left out.",
 		.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
-	r.policyRefused = gauge("orphand_retention_policy_refused", "1 while the retention policy's file cannot be read or has mistakes. The last good one stays in force.")
+	r.policyRefused = gauge("orphand_retention_policy_refused", "1 while the retention policy cannot be put in force: its file cannot be read or has mistakes, or what namespaces bring cannot be read. The last good one stays in force.")
 	loads := counterVec("orphand_retention_policy_loads_total", "Attempts to load a retention policy that had changed.", "outcome")
 	r.policyLoads = newClosed(refused, []string{"loaded", "refused"}, func(o string) prometheus.Counter { return loads.WithLabelValues(o) })
 
@@ -287,15 +287,17 @@ func (r *Recorder) Retention(fromVerb, fromReason, toVerb, toReason string) {
 // RetentionLateness records how late an object was deleted.
 func (r *Recorder) RetentionLateness(d time.Duration) { r.lateness.Observe(max(d, 0).Seconds()) }
 
-// Policy records whether the retention policy that is there now could be loaded.
+// Policy counts an attempt to load a retention policy that had changed.
 func (r *Recorder) Policy(loaded bool) {
 	outcome := "refused"
 	if loaded {
 		outcome = "loaded"
 	}
 	r.policyLoads.on(outcome, prometheus.Counter.Inc)
-	r.policyRefused.Set(bit(!loaded))
 }
+
+// PolicyRefused records whether something keeps the retention policy that is there now from being in force.
+func (r *Recorder) PolicyRefused(refused bool) { r.policyRefused.Set(bit(refused)) }
 
 // NodesReadable records whether Nodes may be read.
 func (r *Recorder) NodesReadable(readable bool) { r.nodesReadable.Set(bit(readable)) }

@@ -67,7 +67,7 @@ func (p *Policy) Decide(c Case) Decision {
 	if r == nil {
 		return Decision{Verb: Keep, Reason: NoRule}
 	}
-	d := Decision{Rule: r.Name, DryRun: p.document.DryRun || r.DryRun}
+	d := Decision{Rule: r.Name, DryRun: p.reports(r)}
 	keep := func(why Reason) Decision {
 		d.Verb, d.Reason = Keep, why
 		return d
@@ -108,6 +108,10 @@ func (p *Policy) Decide(c Case) Decision {
 	d.Notice = min(r.notice(c.Notice), d.Due.Sub(o.FinishedAt))
 	return d
 }
+
+// reports says whether what the rule says of an object is to be reported only. A namespace's rule can ask for that within the
+// administrators' max, if there is one.
+func (p *Policy) reports(r *rule) bool { return p.document.DryRun || r.DryRun && r.most == nil }
 
 // notice is how long before a deletion it is announced.
 func (r *rule) notice(otherwise time.Duration) time.Duration {
@@ -191,6 +195,11 @@ func (r *rule) due(d *Decision, c Case, w wishes) bool {
 	if w.keep { // and there is a max, or it would be excluded
 		set(instantOf(o.FinishedAt, r.max), FromMax)
 		d.Clamp = "annotation " + AnnotationKeep + " is cut by max " + FormatDuration(time.Duration(*r.max))
+		return true
+	}
+	if r.DryRun && r.most != nil { // a namespace may have its rules reported only, but not keep by that what the administrators let go
+		set(instantOf(o.FinishedAt, r.max), FromMax)
+		d.Clamp = "dryRun of a namespace's rule is cut by max " + FormatDuration(time.Duration(*r.max))
 		return true
 	}
 	if r.unclear { // its rules could have raised what anything else asks for

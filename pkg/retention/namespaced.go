@@ -24,7 +24,7 @@ const NamespaceKey = "policy.yaml"
 
 // WithNamespaces is the policy with the rules that namespaces bring, by namespace. Each namespace's rules are for its own
 // objects only, come before the policy's, and stay within its limits. Of a namespace that may bring none no rule counts;
-// where a file has a mistake, the namespace's objects stay for as long as its rules could have kept them, as what is unclear
+// where a file has a mistake, or is nil since its ConfigMap has no such key, the namespace's objects stay for as long as its rules could have kept them, as what is unclear
 // is read as a wish to keep. The problems say why.
 func (p *Policy) WithNamespaces(files map[string][]byte) (*Policy, map[string]Problems) {
 	with := *p
@@ -39,6 +39,8 @@ func (p *Policy) WithNamespaces(files map[string][]byte) (*Policy, map[string]Pr
 			d.wrong("", "CEL cannot be used: %v", err)
 		case p.namespaced == nil || !p.namespaced.match(namespace):
 			d.wrong("", "the administrators' policy lets this namespace bring no rules")
+		case files[namespace] == nil:
+			d.wrong("", "the ConfigMap %s has no key %s: put the rules under it", p.namespaced.configMap, NamespaceKey)
 		default:
 			rules = d.ofNamespace(c, p, namespace, files[namespace])
 		}
@@ -113,6 +115,7 @@ func (d *decoder) limit(r *rule, within *namespaced, path string) {
 		}
 	}
 	if most := within.max; most != nil {
+		r.most = most
 		if r.max == nil || *r.max > *most {
 			r.max = most
 		}

@@ -26,6 +26,8 @@ func TestTheRulesOfANamespace(t *testing.T) {
 		{"with a mistake keep nothing elsewhere", "rules: [{name: mine, ttlAfterFinishd: 200s}]", in("team-b"), "DELETE@500", "unknown key"},
 		{"cannot reach into others", "rules: [{name: mine, match: {namespaces: [team-b]}, ttlAfterFinished: 1s}]", in("team-b"), "DELETE@500", "own objects"},
 		{"cannot hold a job by its pods", "rules: [{name: mine, deletePodsAfter: 2000s}]", in("team-a"), "DELETE@1000", "more than the administrators' max"},
+		{"cannot keep for ever what is only to be reported", "rules: [{name: mine, ttlAfterFinished: 200s, dryRun: true}]", in("team-a"), "DELETE@1000", ""},
+		{"cannot keep for ever by a file that is only to be reported", "dryRun: true\nrules: [{name: mine, ttlAfterFinished: 200s}]", in("team-a"), "DELETE@1000", ""},
 		{"cannot teach kinds", "kinds: []\nrules: []", in("team-a"), "DELETE@1000", "only the administrators"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -41,7 +43,11 @@ func TestTheRulesOfANamespace(t *testing.T) {
 			}
 		})
 	}
-	_, problems := policy(t, cluster).WithNamespaces(map[string][]byte{"team-x": []byte("rules: []"), "kube-system": []byte("rules: []")})
+	_, problems := policy(t, cluster).WithNamespaces(map[string][]byte{"team-a": nil})
+	if !strings.Contains(problems["team-a"].Error(), "has no key policy.yaml") {
+		t.Errorf("a ConfigMap without the key: %v", problems)
+	}
+	_, problems = policy(t, cluster).WithNamespaces(map[string][]byte{"team-x": []byte("rules: []"), "kube-system": []byte("rules: []")})
 	if len(problems) != 2 {
 		t.Errorf("namespaces that may bring none: %v", problems)
 	}

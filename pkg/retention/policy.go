@@ -34,6 +34,8 @@ type rule struct {
 	min, max *Duration
 	// least is what the administrators ask of a namespace's own rule, whatever it says; nil for none.
 	least *Duration
+	// most is how long the administrators let a namespace's own rule keep an object, whatever it says; nil for no limit.
+	most *Duration
 	// unclear says that it stands for the rules of a namespace that nobody can read: max alone counts.
 	unclear bool
 }

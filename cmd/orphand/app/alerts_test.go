@@ -101,7 +101,7 @@ func incidents() []incident {
 		{name: "a webhook refuses deletes", happens: func(*daemon) {},
 			grows: map[string]string{`orphand_deletes_total{kind="JobSet",outcome="Denied"}`: "1"}, alerts: []string{"OrphandDeletesFail"}},
 		{name: "deleting is asked for and not permitted", happens: func(d *daemon) { d.recorder.ModeWanted(modeEnforce) }, alerts: []string{"OrphandModeNotInForce"}},
-		{name: "the policy has a mistake", happens: func(d *daemon) { d.recorder.Policy(false) }, alerts: []string{"OrphandPolicyRefused"}},
+		{name: "the policy has a mistake", happens: func(d *daemon) { d.recorder.PolicyRefused(true) }, alerts: []string{"OrphandPolicyRefused"}},
 		{name: "work panics", happens: func(d *daemon) { d.recorder.Panic() }, alerts: []string{"OrphandPanics"}},
 		{name: "a sample is refused", happens: func(d *daemon) { d.recorder.JobState("", "Nonsense") }, alerts: []string{"OrphandMetricsRefused"}},
 		{name: "a worker hangs", happens: func(d *daemon) {

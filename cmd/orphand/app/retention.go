@@ -179,6 +179,7 @@ func (r *retainer) load() {
 	r.mu.Lock()
 	was := r.refused
 	r.refused = err
+	r.recorder.PolicyRefused(r.refused != nil || r.hindered != nil)
 	r.mu.Unlock()
 	if err != nil {
 		r.tell(r.refusal(err))
@@ -241,6 +242,7 @@ func (r *retainer) hinder(err error) {
 	r.mu.Lock()
 	was := r.hindered
 	r.hindered = err
+	r.recorder.PolicyRefused(r.refused != nil || r.hindered != nil)
 	r.mu.Unlock()
 	switch {
 	case err != nil && was == nil:
@@ -309,8 +311,14 @@ func (r *retainer) namespaces(ctx context.Context) (map[string][]byte, error) {
 	}
 	files := map[string][]byte{}
 	for i := range list.Items {
-		if text, ok := list.Items[i].Data[retention.NamespaceKey]; ok && list.Items[i].Namespace != access.Namespace {
-			files[list.Items[i].Namespace] = []byte(text)
+		m := &list.Items[i]
+		if m.Namespace == access.Namespace {
+			continue
+		}
+		if text, ok := m.Data[retention.NamespaceKey]; ok {
+			files[m.Namespace] = []byte(text)
+		} else {
+			files[m.Namespace] = nil
 		}
 	}
 	return files, nil

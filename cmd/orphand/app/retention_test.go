@@ -81,8 +81,10 @@ func TestAPolicyIsNotInForceWithoutTheRulesOfNamespaces(t *testing.T) {
 	phase(signals.Started)
 	d.log.event(t, signals.CachesSynced)
 	d.expect(t, "/readyz?verbose", http.StatusOK, "[+]retention/policy ok: not in force yet: reading the rules that namespaces bring", "configmaps")
+	d.expect(t, "/metrics", http.StatusOK, "orphand_retention_policy_refused 1", `orphand_retention_policy_loads_total{outcome="loaded"} 1`)
 	api.answer(http.StatusOK, "configmaps")
 	phase(signals.Ended)
+	d.expect(t, "/metrics", http.StatusOK, "orphand_retention_policy_refused 0")
 	d.kind(t, "retention/Job", "Watching")
 	d.expect(t, "/readyz?verbose", http.StatusOK, ", 1 rules")
 
@@ -93,4 +95,5 @@ func TestAPolicyIsNotInForceWithoutTheRulesOfNamespaces(t *testing.T) {
 	api.answer(http.StatusOK, "configmaps")
 	phase(signals.Ended)
 	d.expect(t, "/readyz?verbose", http.StatusOK, "refused, the last good one is in force: 5:1: rule: unknown key")
+	d.expect(t, "/metrics", http.StatusOK, "orphand_retention_policy_refused 1")
 }

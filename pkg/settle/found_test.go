@@ -273,6 +273,49 @@ func TestPodsOfAnOrphanedJobSetAreFoundAgainByTheRecordAfterARestart(t *testing.
 	}
 }
 
+// The first list of pods may be older than the record: a pod that it does not show is there until the API server says that it
+// is not. A word for its Node would count for one that was asked to terminate.
+func TestAPodOnRecordThatTheFirstListDoesNotShowIsAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		there *facts.Pod
+		want  nodeproof.Pair
+	}{
+		"it is there": {facts.FromPod(podOf("P1", "J1", "n1")), nodeproof.Pair{Verdict: nodeproof.Alive, Reason: nodeproof.Running}},
+		"it is gone":  {nil, nodeproof.Pair{Verdict: nodeproof.Gone, Reason: nodeproof.Attested}},
+	} {
+		clk := clocktesting.NewFakePassiveClock(epoch)
+		n1 := facts.FromNode(nodeOf("n1", "N1", "m1", "b1"))
+		e := settle.New(settle.Config{Options: settle.Defaults(), Clock: clk, Queue: pile{},
+			Live: &onePod{counted: counted{nodes: map[string]*facts.Node{"n1": n1}}, pod: c.there}})
+		e.NodeSeen(n1, true)
+		e.ObjectSeen(facts.FromJobSet(jobSetOf("tj", "J1", "T1")), true)
+		job := facts.JobKey{Namespace: "team-a", Name: "tj", UID: "T1"}
+		h := nodeproof.NewHistory(facts.FromPod(podOf("P1", "J1", "n1")), facts.At(epoch), false, nodeproof.NewNodes())
+		e.Restore(settle.Note{Job: job, State: settle.Settling, GoneAt: facts.At(epoch), JobSets: []types.UID{"J1"},
+			Pods: []settle.PodNote{{History: h, Said: nodeproof.Pair{Verdict: nodeproof.Alive, Reason: nodeproof.Running}, Since: facts.At(epoch)}}})
+		clk.SetTime(epoch.Add(time.Second))
+		if err := e.Sync(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		clk.SetTime(epoch.Add(2 * time.Second))
+		e.Attest("N1", nodeproof.Attestation{By: "operator", Reason: "looked", At: facts.At(epoch.Add(2 * time.Second))})
+		if err := e.Sync(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		if pods := e.Jobs()[0].Pods; len(pods) != 1 || pods[0].Verdict != c.want.Verdict || pods[0].Reason != c.want.Reason {
+			t.Errorf("%s: %+v", name, pods)
+		}
+	}
+}
+
+// onePod is an API server that may hold one pod.
+type onePod struct {
+	counted
+	pod *facts.Pod
+}
+
+func (o *onePod) Pod(context.Context, string, string) (*facts.Pod, error) { return o.pod, nil }
+
 // A job on record that has no TrainJob's UID, and whose JobSet the first lists tell to be a TrainJob's, is that TrainJob's:
 // left without its pods, it would look as if it were over.
 func TestAJobWithoutATrainJobIsItsTrainJobsOnceTheJobSetTellsWhose(t *testing.T) {

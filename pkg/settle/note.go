@@ -249,7 +249,7 @@ func (e *Engine) KeepAll() {
 }
 
 // Restore goes on from a record that another process wrote. It is called when the caches are filled and before any job is
-// worked on: a pod on the record that is in no cache went while nobody watched.
+// worked on: a pod on the record that is in no cache went while nobody watched, unless the API server says that it is there.
 func (e *Engine) Restore(n Note) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -327,7 +327,13 @@ func (e *Engine) restorePod(j *job, pn PodNote, now facts.Instant) {
 		j.pods[uid] = p
 		j.enter(p)
 		h.Resume(now, e.nodes)
-		h.Vanish(nodeproof.Unseen, nil, now, e.nodes)
+		if h.Removal == nodeproof.Present && pn.Said.Verdict != nodeproof.Gone {
+			// The first list may be behind what the record's writer saw: whether the pod went, the API server is asked. A wrong
+			// yes would have it count as asked to terminate, and what is evidence for such a pod as evidence for this one.
+			p.check, p.unselected = true, true
+		} else {
+			h.Vanish(nodeproof.Unseen, nil, now, e.nodes)
+		}
 	} else {
 		seen := *p.h
 		h := pn.History

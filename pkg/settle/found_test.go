@@ -256,20 +256,30 @@ func TestAJobThatWasHeldBackByUnnamedRemainsIsLookedAtWhenTheyAreNamed(t *testin
 }
 
 func TestPodsOfAnOrphanedJobSetAreFoundAgainByTheRecordAfterARestart(t *testing.T) {
-	clk := clocktesting.NewFakePassiveClock(epoch)
-	e := settle.New(settle.Config{Options: settle.Defaults(), Clock: clk, Live: &counted{}, Queue: pile{}})
-	e.NodeSeen(facts.FromNode(nodeOf("n1", "N1", "m1", "b1")), true)
-	e.ObjectSeen(facts.FromJobSet(jobSetOf("tj", "J1", "")), true)
-	e.PodSeen(facts.FromPod(podOf("P1", "J1", "n1")), true)
-	job := facts.JobKey{Namespace: "team-a", Name: "tj", UID: "T1"}
-	h := nodeproof.NewHistory(facts.FromPod(podOf("P1", "J1", "n1")), facts.At(epoch), false, nodeproof.NewNodes())
-	e.Restore(settle.Note{Job: job, State: settle.Settling, GoneAt: facts.At(epoch), JobSets: []types.UID{"J1"},
-		Pods: []settle.PodNote{{History: h, Said: nodeproof.Pair{Verdict: nodeproof.Alive, Reason: nodeproof.Running}, Since: facts.At(epoch)}}})
-	if err := e.Sync(t.Context(), job); err != nil {
-		t.Fatal(err)
-	}
-	if jobs := e.Jobs(); len(jobs) != 1 || len(jobs[0].Pods) != 1 || jobs[0].Pods[0].Verdict != nodeproof.Alive {
-		t.Errorf("%+v", jobs)
+	for name, podsFirst := range map[string]bool{"the JobSet is listed first": false, "the pods are listed first": true} {
+		clk := clocktesting.NewFakePassiveClock(epoch)
+		e := settle.New(settle.Config{Options: settle.Defaults(), Clock: clk, Live: &counted{}, Queue: pile{}})
+		e.NodeSeen(facts.FromNode(nodeOf("n1", "N1", "m1", "b1")), true)
+		lists := []func(){
+			func() { e.ObjectSeen(facts.FromJobSet(jobSetOf("tj", "J1", "")), true) },
+			func() { e.PodSeen(facts.FromPod(podOf("P1", "J1", "n1")), true) },
+		}
+		if podsFirst {
+			slices.Reverse(lists)
+		}
+		for _, list := range lists {
+			list()
+		}
+		job := facts.JobKey{Namespace: "team-a", Name: "tj", UID: "T1"}
+		h := nodeproof.NewHistory(facts.FromPod(podOf("P1", "J1", "n1")), facts.At(epoch), false, nodeproof.NewNodes())
+		e.Restore(settle.Note{Job: job, State: settle.Settling, GoneAt: facts.At(epoch), JobSets: []types.UID{"J1"},
+			Pods: []settle.PodNote{{History: h, Said: nodeproof.Pair{Verdict: nodeproof.Alive, Reason: nodeproof.Running}, Since: facts.At(epoch)}}})
+		if err := e.Sync(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		if jobs := e.Jobs(); len(jobs) != 1 || len(jobs[0].Pods) != 1 || jobs[0].Pods[0].Verdict != nodeproof.Alive {
+			t.Errorf("%s: %+v", name, jobs)
+		}
 	}
 }
 

@@ -222,9 +222,26 @@ func (e *Engine) merge(uid types.UID, namespace string, key facts.JobKey) {
 	delete(e.unresolved, uid)
 	for _, stand := range stands {
 		if from := e.jobs[stand]; from != nil && (stand.Namespace == namespace || key == (facts.JobKey{})) {
+			if key == (facts.JobKey{}) {
+				e.strand(uid, from)
+			}
 			e.mergeJob(from, key)
 		}
 	}
+}
+
+// strand keeps what a job consists of whose JobSet is nobody's, while a record may still tell whose it was.
+func (e *Engine) strand(jobSet types.UID, from *job) {
+	e.stray(jobSet, func(s *stray) {
+		maps.Copy(s.objects, from.objects)
+		for id, p := range from.pods {
+			last := strayPod{last: p.h.Pod, gone: p.h.Removal != nodeproof.Present, how: informers.Missed}
+			if p.h.Removal == nodeproof.Deleted {
+				last.how = informers.Final
+			}
+			s.pods[id] = last
+		}
+	})
 }
 
 // mergeJob moves all of one job to another; with the zero key, to nobody.

@@ -61,9 +61,9 @@ type judge struct {
 	life     int
 	// owed are the findings that a job must have raised by the end, and since when the contradiction has been visible.
 	owed map[standing]time.Duration
-	// shown are the machines that orphand was shown, and in which life of it last; nodes the Nodes in this one; promised the
-	// pods that its records named when it was stopped last.
-	shown    map[facts.Machine]int
+	// held are the machines that orphand was shown to have a Node, and in which life of it last; nodes the Nodes in this one;
+	// promised the pods that its records named when it was stopped last.
+	held     map[holding]int
 	nodes    map[types.UID]*facts.Node
 	promised map[types.UID]bool
 	// fathered are the JobSets that orphand was shown to be a TrainJob's, and in which life of it last.
@@ -74,6 +74,12 @@ type judge struct {
 	wentDisguised map[types.UID]bool
 	names         map[types.UID]string
 	tally         *Tally
+}
+
+// holding is a Node that shows a machine.
+type holding struct {
+	node    types.UID
+	machine facts.Machine
 }
 
 // standing names the findings of one code that were raised for a job and have not ended.
@@ -96,7 +102,7 @@ type word struct {
 func newJudge(w *World) *judge {
 	return &judge{w: w, gone: map[types.UID]word{}, over: map[types.UID]word{}, verdicts: map[types.UID]nodeproof.Pair{}, states: map[types.UID]settle.State{},
 		findings: map[types.UID]map[signals.Finding]time.Duration{}, seen: map[types.UID]int{}, owed: map[standing]time.Duration{},
-		shown: map[facts.Machine]int{}, nodes: map[types.UID]*facts.Node{}, fathered: map[types.UID]int{}, names: map[types.UID]string{}, standing: map[standing]int{}, unselected: map[types.UID]int{}, promised: map[types.UID]bool{}, wentDisguised: map[types.UID]bool{}, tally: newTally()}
+		held: map[holding]int{}, nodes: map[types.UID]*facts.Node{}, fathered: map[types.UID]int{}, names: map[types.UID]string{}, standing: map[standing]int{}, unselected: map[types.UID]int{}, promised: map[types.UID]bool{}, wentDisguised: map[types.UID]bool{}, tally: newTally()}
 }
 
 func (j *judge) violate(i Invariant, pod, job types.UID, format string, args ...any) {
@@ -298,7 +304,7 @@ func (j *judge) state(job types.UID, now settle.State) {
 
 // nodeSeen: a Node has reached orphand. Does it contradict what was said of a pod?
 func (j *judge) nodeSeen(n *facts.Node) {
-	j.shown[n.Machine] = j.life
+	j.held[holding{n.UID, n.Machine}] = j.life
 	j.nodes[n.UID] = n
 	for uid, said := range j.gone {
 		if said.life != j.life || said.reason != nodeproof.NodeDeleted && said.reason != nodeproof.OutOfService {

@@ -43,13 +43,13 @@ func (w *World) twins(a, b *machine) {
 }
 
 // hidden says whether another machine took over the machine's own Node object, which Kubernetes assumes nobody lets happen
-// (a Node is to be removed before another machine takes its name), and orphand cannot know: it was not told of the machine in
-// this life, or the Node has gone since without the other machine having ever been shown.
+// (a Node is to be removed before another machine takes its name), and orphand cannot know: it was not told in this life
+// that the machine had that Node, or the Node has gone since without the other machine having ever been shown.
 func (w *World) hidden(m *machine) bool {
 	if m.displaced == "" {
 		return false
 	}
-	if w.judge.shown[m.identity] != w.judge.life {
+	if w.judge.held[holding{m.displaced, m.identity}] != w.judge.life {
 		return true
 	}
 	if w.nodeHeld(m.displaced) {

@@ -82,7 +82,8 @@ func Mutants() []Mutant {
 		judge("any other boot is a later one", "case in.Node.UID == r.NodeUID, in.BootSeen > j.h.Anchored:", "default:"),
 		Mutant{"a live read says what was when it was answered", "pkg/settle/sync.go", []Edit{{"e.nodes.SeeLive(name, n, wanted)", "e.nodes.SeeLive(name, n, now)"}}},
 
-		history("a pod first seen after its Node ran on no machine that is known", "		h.mayHaveRunBefore(nodes.past(h.Pod.Node), now)\n", ""),
+		history("a pod first seen after its Node ran on no machine that is known", "if len(h.Runs) == 0 && in == nil {\n		h.mayHaveRunBefore(nodes.past(h.Pod.Node), now)\n", "if len(h.Runs) == 0 && in == nil {\n"),
+		history("a pod that is older than its Node ran on no machine that is known", "if h.startedBefore(in.Node) {\n			h.mayHaveRunBefore", "if false {\n			h.mayHaveRunBefore"),
 		nodes("a live read tells of the present only", "		in.Shown = node\n", ""),
 
 		// The taint.

@@ -94,11 +94,11 @@ type spyLive struct {
 	w *World
 }
 
-// Node notes that orphand knows of the machine.
+// Node notes that orphand knows that the machine has the Node.
 func (l spyLive) Node(ctx context.Context, name string) (*facts.Node, error) {
 	n, err := l.Live.Node(ctx, name)
 	if n != nil {
-		l.w.judge.shown[n.Machine] = l.w.judge.life
+		l.w.judge.held[holding{n.UID, n.Machine}] = l.w.judge.life
 		l.w.judge.nodes[n.UID] = n
 	}
 	return n, err

@@ -466,6 +466,26 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.seePod(s.asked(), ended, func(p *facts.Pod) { p.Containers[0].Started = 940 * second })
 			s.want(Unproven, NodeReplaced)
 		},
+		"a pod that is older than the present Node ran on the machines that were seen to have the name before": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.now = 1100 * second
+			// The watch of pods is broken: m1 starts the pod and is cut off, m2 takes over its Node, starts the pod again, and
+			// loses the Node, which it then makes anew.
+			s.seeNode(s.node("n1", "N1", "m2", "b2"))
+			s.endNode("n1")
+			s.now = 1150 * second
+			s.seeNode(s.node("n1", "N2", "m2", "b2", func(n *facts.Node) { n.Created = 1150 * second }))
+			s.seePod(running(8), func(p *facts.Pod) {
+				p.Scheduled, p.Started, p.Containers[0].Started = 1050*second, 1050*second, 1120*second
+			})
+			s.seePod(s.asked(), ended, func(p *facts.Pod) { p.Containers[0].Started = 1120 * second })
+			s.want(Unproven, NodeReplaced)
+			s.seeNode(s.node("n1x", "N3", "m1", "b9")) // the boot that may have the pod, since nobody saw the last of b1
+			s.want(Unproven, NodeReplaced)
+			s.seeNode(s.node("n1x", "N3", "m1", "b10"))
+			s.want(Gone, NodeRebooted)
+		},
 		"a machine that may have come back while nobody watched has the quarantine to show itself again": func(t *testing.T) {
 			s := newScene(t)
 			s.seeNode(s.node("n1", "N1", "m1", "b1"))

@@ -249,6 +249,9 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 	}
 	in := nodes.Current(h.Pod.Node)
 	if in != nil && len(h.Runs) == 0 {
+		if h.startedBefore(in.Node) {
+			h.mayHaveRunBefore(nodes.past(h.Pod.Node), now)
+		}
 		h.mayHaveRunOn(in, now)
 		h.mayRunOn(in.Node, now)
 	}
@@ -375,7 +378,7 @@ func (h *History) mayHaveRunOn(in *Instance, now facts.Instant) {
 	}
 }
 
-// mayHaveRunBefore: the pod was first seen when its Node was gone already.
+// mayHaveRunBefore: the pod was first seen when its Node was gone already, and another has its name or none.
 func (h *History) mayHaveRunBefore(past []*Instance, now facts.Instant) {
 	at := h.given()
 	for _, in := range past {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/nodeproof"
 	"github.com/orphand/orphand/pkg/settle"
 	"github.com/orphand/orphand/pkg/signals"
@@ -59,6 +60,8 @@ type judge struct {
 	standing map[standing]int
 	seen     map[types.UID]int
 	life     int
+	// unreadable says that orphand was told that it may not read Nodes.
+	unreadable bool
 	// owed are the findings that a job must have raised by the end, and since when the contradiction has been visible.
 	owed map[standing]time.Duration
 	// held are the machines that orphand was shown to have a Node, and in which life of it last; nodes the Nodes in this one;
@@ -132,10 +135,21 @@ func (j *judge) Emit(e signals.Event) {
 		} else {
 			j.standing[standing{job, e.Finding}]--
 		}
+	case e.Code == signals.KindStateChanged:
+		j.kind(e)
 	case e.Code == signals.PodVerdictChanged:
 		j.verdict(types.UID(e.PodUID), job, nodeproof.Pair{Verdict: nodeproof.Verdict(e.Verdict), Reason: nodeproof.Reason(e.Reason)}, e)
 	case e.Code == signals.JobStateChanged:
 		j.state(job, settle.State(e.State))
+	}
+}
+
+// kind hears of what orphand may read.
+func (j *judge) kind(e signals.Event) {
+	for _, a := range e.Attrs {
+		if a.Key == "kind" && a.Value == facts.KindNode && (e.State == string(informers.Watching) || e.State == string(informers.Forbidden)) {
+			j.unreadable = e.State == string(informers.Forbidden)
+		}
 	}
 }
 
@@ -151,6 +165,9 @@ func (j *judge) verdict(pod, job types.UID, now nodeproof.Pair, e signals.Event)
 			j.withdrawn(NothingUnsaid, pod, job, j.gone[pod].at, "pod %s was %s/%s and is %s/%s", pod, before.Verdict, before.Reason, now.Verdict, now.Reason)
 		}
 		return
+	}
+	if j.unreadable && now.Reason != nodeproof.NeverStarted && now.Reason != nodeproof.Attested && j.gone[pod].at == 0 {
+		j.violate(GoneIsGone, pod, job, "pod %s is said to be Gone/%s (%s), but nobody may read Nodes, and so tell machines apart", pod, now.Reason, e.Evidence)
 	}
 	j.gone[pod] = j.standsOn(word{at: j.w.at(), reason: now.Reason, life: j.life, job: job}, e.Evidence)
 	if what := j.couldRun(pod); what != "" {

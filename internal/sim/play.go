@@ -150,6 +150,7 @@ func (w *World) startDaemon() {
 
 func (j *judge) reborn() {
 	j.life++
+	j.unreadable = false
 	j.verdicts = map[types.UID]nodeproof.Pair{}
 	j.states = map[types.UID]settle.State{}
 	j.nodes = map[types.UID]*facts.Node{}

@@ -87,7 +87,7 @@ type Container struct {
 	ID    uint64
 	// HasLast says whether the status remembers an earlier run of the container.
 	HasLast bool
-	// Lost says that the kubelet found no such container when it had to say how it ended (ContainerStatusUnknown).
+	// Lost says that the kubelet found no such container when it had to say how it ended.
 	Lost bool
 	// Completed says that an init container ended well.
 	Completed bool
@@ -205,7 +205,7 @@ func FromPod(pod *corev1.Pod) *Pod {
 		Containers:     containersOf(pod),
 		Reason:         intern(pod.Status.Reason),
 		Mirror:         pod.Annotations[annotationMirror] != "",
-		RestartNever:   pod.Spec.RestartPolicy == corev1.RestartPolicyNever,
+		RestartNever:   restartsNothing(&pod.Spec),
 		Gated:          len(pod.Spec.SchedulingGates) > 0,
 		Inert:          slices.Contains(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: GateInert}),
 		Keep:           keeps(pod.Annotations),
@@ -237,6 +237,26 @@ func FromPod(pod *corev1.Pod) *Pod {
 	p.PhaseWriter, p.PhaseAt = fieldOwner(pod.ManagedFields, `"f:phase"`)
 	p.StatusWriter, _ = fieldOwner(pod.ManagedFields, `"f:containerStatuses"`)
 	return p
+}
+
+// restartsNothing says whether no app container is started again once it has ended. A container may have a policy of its own,
+// and a rule of any container, by its exit code, may start all of them again (v1.37.2, api/v1/pod, ContainerShouldRestart).
+func restartsNothing(spec *corev1.PodSpec) bool {
+	if spec.RestartPolicy != corev1.RestartPolicyNever {
+		return false
+	}
+	for i := range spec.InitContainers {
+		if len(spec.InitContainers[i].RestartPolicyRules) > 0 {
+			return false
+		}
+	}
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		if len(c.RestartPolicyRules) > 0 || c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyNever {
+			return false
+		}
+	}
+	return true
 }
 
 func internAll(in []string) []string {
@@ -336,7 +356,7 @@ func statusOf(role Role, s *corev1.ContainerStatus) Container {
 	case st.Terminated != nil:
 		c.State = Terminated
 		c.Started, c.Finished = At(st.Terminated.StartedAt.Time), At(st.Terminated.FinishedAt.Time)
-		c.Lost = st.Terminated.Reason == "ContainerStatusUnknown"
+		c.Lost = madeUp(st.Terminated.Reason)
 		c.Completed = st.Terminated.ExitCode == 0
 		if st.Terminated.ContainerID != "" {
 			id = st.Terminated.ContainerID
@@ -349,6 +369,12 @@ func statusOf(role Role, s *corev1.ContainerStatus) Container {
 		c.ID = h.Sum64()
 	}
 	return c
+}
+
+// madeUp says whether a kubelet gives this reason for an end that its runtime did not tell of. The second is the first's
+// name in a pod whose containers were all being started again (v1.37.2, kubelet_pods.go, convertToAPIContainerStatuses).
+func madeUp(reason string) bool {
+	return reason == "ContainerStatusUnknown" || reason == "RestartingAllContainers"
 }
 
 // fieldOwner is the manager that owns a field of the status, by the newest entry that names it, and that entry's time.

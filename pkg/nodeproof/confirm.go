@@ -36,9 +36,16 @@ func confirm(p *facts.Pod) confirmation {
 		reported = reported || c.State != facts.Unreported
 		lost = lost || c.Lost
 		ended = ended || c.State == facts.Terminated && !c.Lost
-		if c.Role == facts.Init && !c.Completed {
+		// A sidecar that ends with its pod does not tell whether it had come up: containers that wait behind it without a trace
+		// of having run have not, or their kubelet would say that it lost them.
+		if c.Role == facts.Init && !c.Completed || c.Role == facts.Sidecar && c.State == facts.Terminated {
 			initUnfinished = true
 		}
+	}
+	if !reported && p.PhaseWriter != "" && !p.Started.Known() {
+		// Whatever a kubelet says of a pod, it says with it when it took the pod up (v1.37.2, status_manager.go,
+		// updateStatusInternal): whoever wrote this is none, and the kubelet may be about to start the pod.
+		return unconfirmed
 	}
 	if !reported {
 		// The kubelet refused the pod, and a kubelet that is restarted refuses what it finds running as well. Never having

@@ -188,7 +188,7 @@ func rebootWhy(j *judgement, r *Run, holds bool) string {
 	}
 	for _, in := range list {
 		if in.Node.Boot == r.Boot {
-			return "the machine is still in the boot in which it ran, " + r.Boot
+			return "node " + in.Node.Name + " shows the machine in the boot in which it ran, " + r.Boot
 		}
 	}
 	return "node " + list[len(list)-1].Node.Name + " shows another boot of the machine, which may be an earlier one"

@@ -147,6 +147,10 @@ func (h *History) observe(p *facts.Pod, now facts.Instant, initial bool) {
 		if !h.WeakSeen.Known() {
 			h.WeakSeen = now
 		}
+	default:
+		// What looked like a confirmation is taken back, as by a kubelet that was restarted once more and finds running what it
+		// had refused. The next one needs reads and delays of its own.
+		h.ConfirmSeen, h.WeakSeen = 0, 0
 	}
 }
 

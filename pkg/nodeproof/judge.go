@@ -260,7 +260,7 @@ func (j *judgement) kubeletConfirmed(i int) (Evidence, bool) {
 func (j *judgement) spoke(i int) bool {
 	h := j.h
 	p := h.Pod
-	if p.RestartNever || !p.PhaseAt.Known() || p.PhaseAt.Sub(p.Ended()) <= promptly {
+	if p.RestartNever || !p.PhaseAt.Known() || p.PhaseAt.Sub(appsEnded(p)) <= promptly {
 		return true
 	}
 	if i != len(h.Runs)-1 {
@@ -271,6 +271,18 @@ func (j *judgement) spoke(i int) bool {
 	}
 	l, ok := j.read(p.Node, h.ConfirmSeen)
 	return ok && l.Node != nil && l.Node.MachineID() == h.Runs[i].Machine
+}
+
+// appsEnded is when the last app container ended, by the kubelet's clock. A sidecar's end tells nothing of theirs: the other
+// machine starts one of its own before it comes to them, and ends it as it writes the phase.
+func appsEnded(p *facts.Pod) facts.Instant {
+	var last facts.Instant
+	for i := range p.Containers {
+		if c := &p.Containers[i]; c.Role == facts.App {
+			last = max(last, c.Finished)
+		}
+	}
+	return last
 }
 
 // gone is when the Node of a run was first known to be gone.
@@ -302,13 +314,16 @@ func (j *judgement) nodeRebooted(r *Run) (Evidence, bool) {
 // followed is the Node under which the run's machine was seen in a boot that followed the run's own. A machine may have left
 // Nodes behind that still show an earlier boot: a boot counts as later only where it was first seen when the run's was known
 // to be the present one, or on the very Node that showed the run's.
+//
+// As long as a Node shows the run's own boot, no other Node says that it is over: machines that were made from one image may
+// have one identity, and the boot of any of them would end the pods of all.
 func (j *judgement) followed(r *Run) *Instance {
 	var found *Instance
 	for _, in := range j.nodes.sightings(r.Machine) {
 		switch {
 		case in.Node.Boot == "":
 		case in.Node.Boot == r.Boot:
-			found = nil // that one came first, or the identity is not one machine's
+			return nil
 		case in.Node.UID == r.NodeUID, in.BootSeen > j.h.Anchored:
 			found = in
 		}
@@ -454,6 +469,9 @@ func (j *judgement) elsewhere(r *Run) *Instance {
 		if in.Node.UID != r.NodeUID && r.same(in.Node) {
 			return in
 		}
+	}
+	if r.Machine.OfNode(r.NodeUID) {
+		return j.nodes.nameless(r.Boot, r.NodeUID) // a boot ID is one machine's
 	}
 	return nil
 }

@@ -386,6 +386,20 @@ func (n *Nodes) sightings(m facts.Machine) []*Instance {
 	return list
 }
 
+// nameless is a Node, other than the one with the given UID, that tells no more of its machine than the given boot.
+func (n *Nodes) nameless(boot string, but types.UID) *Instance {
+	var found *Instance
+	if boot == "" {
+		return found
+	}
+	for _, in := range n.current {
+		if in.Node.Boot == boot && in.Node.UID != but && !in.Node.Machine.Known() && (found == nil || in.Node.UID < found.Node.UID) {
+			found = in
+		}
+	}
+	return found
+}
+
 // Prune forgets instances that are gone since before the given time and that keep does not want, and the live reads
 // older than that. What no pod ran on can prove nothing.
 func (n *Nodes) Prune(before facts.Instant, keep func(types.UID) bool) {

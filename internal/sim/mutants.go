@@ -15,6 +15,9 @@ type Mutant struct {
 	// File is the source file, seen from the module's root, and Edits what is changed in it.
 	File  string
 	Edits []Edit
+	// Tests are the packages whose tests catch it, where another guard stands behind the one that it does without: in
+	// histories the two are hardly ever apart, and only a test knows which of them answered.
+	Tests []string
 }
 
 // Edit replaces a text that occurs exactly once.
@@ -59,17 +62,17 @@ func Mutants() []Mutant {
 		confirm("only the app containers count", "if c.HasID || c.HasLast {\n				return unconfirmed\n			}", "if false {\n			}").
 			and("|| p.AnyRunning() {", "|| anyApp(p) {").
 			and("// confirmedBy says", "func anyApp(p *facts.Pod) bool {\n	for i := range p.Containers {\n		if c := &p.Containers[i]; c.Role == facts.App && c.State == facts.Running {\n			return true\n		}\n	}\n	return false\n}\n\n// confirmedBy says"),
-		confirm("one container of a machine speaks for all", "return yes && (i == len(h.Runs)-1 || !theirs), known", "return yes && (theirs || !theirs), known"),
+		confirm("one container of a machine speaks for all", "return yes && (i == len(h.Runs)-1 || !theirs), known", "return yes && (theirs || !theirs), known").by("./pkg/nodeproof"),
 		judge("weak evidence counts at once", "from = max(h.WeakSeen, in.ReadySince).After(j.o.WeakEvidenceDelay)", "from = max(h.WeakSeen, in.ReadySince)"),
 		judge("whoever has the node's name speaks for the pod", "if yes, known := h.confirmedBy(i); known {\n			return e, yes && j.spoke(i)\n		}", "return e, true"),
 		judge("containers without IDs are the machine's that the watch shows",
-			"l, ok := j.read(p.Node, h.ConfirmSeen)\n			return e, ok && l.Node != nil && l.Node.MachineID() == r.Machine", "return e, n.MachineID() == r.Machine"),
+			"l, ok := j.read(p.Node, h.ConfirmSeen)\n			return e, ok && l.Node != nil && l.Node.MachineID() == r.Machine", "return e, n.MachineID() == r.Machine").by("./pkg/nodeproof"),
 		judge("a kubelet's word does not age when another machine had the name",
-			"in.HeldSince > h.ConfirmSeen && r.Seen <= h.ConfirmSeen", "false"),
-		judge("whoever ended the containers wrote the phase", "return e, yes && j.spoke(i)", "return e, yes"),
+			"in.HeldSince > h.ConfirmSeen && r.Seen <= h.ConfirmSeen", "false").by("./pkg/nodeproof"),
+		judge("whoever ended the containers wrote the phase", "return e, yes && j.spoke(i)", "return e, yes").by("./pkg/nodeproof"),
 		history("every container is the last machine's", "certain := original && atOnce(p, c) && len(last.Late) == 0", "certain := true"),
-		history("a container is as old as what is known of its Node", "case since.Known() && c.Started.Known() && c.Started < since.Add(clocksDiffer):", "case false && since.Known():"),
-		history("a container is the first in its place for ever", "	was := h.Named & bit\n", "	was := uint64(0)\n"),
+		history("a container is as old as what is known of its Node", "case since.Known() && c.Started.Known() && c.Started < since.Add(clocksDiffer):", "case false && since.Known():").by("./pkg/nodeproof"),
+		history("a container is the first in its place for ever", "	was := h.Named & bit\n", "	was := uint64(0)\n").by("./pkg/nodeproof"),
 		history("a container is the first in its place when it is seen first", "original := h.first(i) && !again(c)", "original := h.first(i)"),
 		history("a pod is as old as its Node", "return at.Known() && node.Created.Known() && at < node.Created", "return at < 0"),
 		history("a pod first seen late ran on the present machine only", "if at.Known() && at < f.Until.Add(clocksDiffer) {", "if at < 0 {"),
@@ -78,11 +81,11 @@ func Mutants() []Mutant {
 		history("the watch of Nodes is never behind that of pods",
 			"	if l, ok := nodes.Live(h.Pod.Node); ok && l.At >= h.Asked && h.anchoring == nil {\n		h.anchoring = &l\n		if l.Node != nil {\n			h.mayRunOn(l.Node, now)\n		}\n	}\n",
 			"	if h.Anchored = now; h.Anchored.Known() {\n		return\n	}\n"),
-		history("the watch of Nodes is never behind a live read", "if l == nil || !nodes.reached(h.Pod.Node, *l) {", "if l == nil {"),
+		history("the watch of Nodes is never behind a live read", "if l == nil || !nodes.reached(h.Pod.Node, *l) {", "if l == nil {").by("./pkg/nodeproof"),
 		judge("any other boot is a later one", "case in.Node.UID == r.NodeUID, in.BootSeen > j.h.Anchored:", "default:"),
-		Mutant{"a live read says what was when it was answered", "pkg/settle/sync.go", []Edit{{"e.nodes.SeeLive(name, n, wanted)", "e.nodes.SeeLive(name, n, now)"}}},
+		Mutant{Name: "a live read says what was when it was answered", File: "pkg/settle/sync.go", Edits: []Edit{{"e.nodes.SeeLive(name, n, wanted)", "e.nodes.SeeLive(name, n, now)"}}},
 
-		history("a pod first seen after its Node ran on no machine that is known", "if len(h.Runs) == 0 && in == nil {\n		h.mayHaveRunBefore(nodes.past(h.Pod.Node), now)\n", "if len(h.Runs) == 0 && in == nil {\n"),
+		history("a pod first seen after its Node ran on no machine that is known", "if len(h.Runs) == 0 && in == nil {\n		h.mayHaveRunBefore(nodes.past(h.Pod.Node), now)\n", "if len(h.Runs) == 0 && in == nil {\n").by("./pkg/nodeproof"),
 		history("a pod that is older than its Node ran on no machine that is known", "if h.startedBefore(in.Node) {\n			h.mayHaveRunBefore", "if false {\n			h.mayHaveRunBefore"),
 		nodes("a live read tells of the present only", "		in.Shown = node\n", ""),
 
@@ -91,7 +94,7 @@ func Mutants() []Mutant {
 		nodes("a taint is of this outage, though nobody can tell when it was set", "node.Ready == facts.ReadyTrue || node.TaintRewritten ||\n", "node.Ready == facts.ReadyTrue ||\n"),
 		judge("a taint on a Ready node is proof", "in.TaintStale || in.Node.Ready == facts.ReadyTrue || !r.on(in.Node)", "!r.on(in.Node)").
 			and("l.Node.OutOfService && l.Node.Ready != facts.ReadyTrue && r.on(l.Node)", "l.Node.OutOfService && r.on(l.Node)"),
-		judge("a taint is as young as the pod", "return start > seen || n.TaintedAt.Known() && n.TaintedAt < start", "return false"),
+		judge("a taint is as young as the pod", "return start > seen || n.TaintedAt.Known() && n.TaintedAt < start", "return false").by("./pkg/nodeproof"),
 
 		// The deletion of a Node.
 		judge("a Node that is gone is a machine that is gone", "from := max(a.since.After(j.o.NodeDeletionQuarantine), j.h.Asked)", "from := max(a.since, j.h.Asked)"),
@@ -103,7 +106,7 @@ func Mutants() []Mutant {
 		judge("a machine that nobody looks for is not there", "if r.TakenOver || j.nodes.unwatched {", "if r.TakenOver {").
 			and("if again := j.nodes.watchedSince; again > a.since {", "if again := j.nodes.watchedSince; again < 0 {"),
 		judge("a machine is looked for under its own Node only", "if in.Node.UID != r.NodeUID && r.same(in.Node) {\n			return in", "if false {\n			return in").
-			and("	return e, r.NodeUID != \"\" && l.Node.UID != r.NodeUID && !r.same(l.Node)", "	return e, r.NodeUID != \"\" && l.Node.UID != r.NodeUID"),
+			and("	return e, r.NodeUID != \"\" && l.Node.UID != r.NodeUID && !r.same(l.Node)", "	return e, r.NodeUID != \"\" && l.Node.UID != r.NodeUID").by("./pkg/nodeproof"),
 		judge("the last machine of a Node is every machine that it had", "in != nil && in.machine() != r.Machine {\n		return e, false", "in != nil && false {\n		return e, false").
 			and("if r.TakenOver || j.nodes.unwatched {", "if j.nodes.unwatched {"),
 
@@ -112,10 +115,10 @@ func Mutants() []Mutant {
 		judge("a person's word on a Node is for every machine that it had", "ok && j.shows(i, a.At) {", "ok {"),
 
 		// What the watches say.
-		{"a deletion without a deletionTimestamp is a deletion", "pkg/informers/observe.go", []Edit{{"if how == Final && (!p.Terminating() || p.Grace > 0) {", "if false {"}}},
-		{"the last state that was cached is the final one", "pkg/settle/observe.go", []Edit{{"	case informers.Missed:\n		e.vanish(p, nodeproof.Unseen, nil, now)", "	case informers.Missed:\n		e.vanish(p, nodeproof.Deleted, f, now)"}}},
-		{"one name is one object", "pkg/informers/observe.go", []Edit{{"return old.Identity().UID != now.Identity().UID", "return false"}}},
-		history("a pod that was missing from a list was asked to terminate", "		h.Asked, h.GraceEnds, h.Anchored, h.anchoring = 0, 0, 0, nil\n", ""),
+		{Name: "a deletion without a deletionTimestamp is a deletion", File: "pkg/informers/observe.go", Edits: []Edit{{"if how == Final && (!p.Terminating() || p.Grace > 0) {", "if false {"}}},
+		{Name: "the last state that was cached is the final one", File: "pkg/settle/observe.go", Edits: []Edit{{"	case informers.Missed:\n		e.vanish(p, nodeproof.Unseen, nil, now)", "	case informers.Missed:\n		e.vanish(p, nodeproof.Deleted, f, now)"}}},
+		{Name: "one name is one object", File: "pkg/informers/observe.go", Edits: []Edit{{"return old.Identity().UID != now.Identity().UID", "return false"}}},
+		history("a pod that was missing from a list was asked to terminate", "		h.Asked, h.GraceEnds, h.Anchored, h.anchoring = 0, 0, 0, nil\n", "").by("./pkg/nodeproof"),
 
 		// The job.
 		settle("a TrainJob that nobody saw is gone", "sync.go", "	if !j.present && !j.sure ||", "	if !j.present && !j.sure {\n		j.sure = true\n		if !j.gone.Known() {\n			j.gone = now\n		}\n	}\n	if false ||"),
@@ -136,7 +139,13 @@ func Mutants() []Mutant {
 
 // mutantsIn makes mutants of one source file.
 func mutantsIn(file string) func(name, old, with string) Mutant {
-	return func(name, old, with string) Mutant { return Mutant{name, file, []Edit{{old, with}}} }
+	return func(name, old, with string) Mutant { return Mutant{Name: name, File: file, Edits: []Edit{{old, with}}} }
+}
+
+// by leaves a mutant to the tests of packages.
+func (m Mutant) by(packages ...string) Mutant {
+	m.Tests = packages
+	return m
 }
 
 func (m Mutant) and(old, with string) Mutant {

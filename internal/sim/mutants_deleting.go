@@ -51,9 +51,9 @@ func mutantsOfDeleting() []Mutant {
 		enforcer("every namespace is its business", "case !t.c.Namespaces(c.Namespace):", "case false:"),
 		enforcer("what it may not do it tries", "case !enforced:", "case false && !enforced:"),
 		enforcer("--dry-run deletes", "	if t.c.DryRun {\n", "	if false {\n"),
-		{"a leader that slept still leads", "pkg/reap/deleter.go", []Edit{{"if err := d.gate(); err != nil {", "if err := d.gate(); false && err != nil {"}}},
-		{"what was refused is tried again at once", "pkg/reap/deleter.go", []Edit{{"mine.next = d.clock.Now().Add(Pause(mine.failures, err))", "mine.next = d.clock.Now().Add(0 * Pause(mine.failures, err))"}}},
-		{"Retry-After is advice", "pkg/reap/answer.go", []Edit{{"apierrors.SuggestsClientDelay(err); asked {", "apierrors.SuggestsClientDelay(err); false && asked {"}}},
-		{"the garbage collector needs no time", "pkg/settle/enforce.go", []Edit{{"!j.sure || e.now() < j.collectedBy(e.c.Options) ||", "!j.sure ||"}}},
+		{Name: "a leader that slept still leads", File: "pkg/reap/deleter.go", Edits: []Edit{{"if err := d.gate(); err != nil {", "if err := d.gate(); false && err != nil {"}}},
+		{Name: "what was refused is tried again at once", File: "pkg/reap/deleter.go", Edits: []Edit{{"mine.next = d.clock.Now().Add(Pause(mine.failures, err))", "mine.next = d.clock.Now().Add(0 * Pause(mine.failures, err))"}}},
+		{Name: "Retry-After is advice", File: "pkg/reap/answer.go", Edits: []Edit{{"apierrors.SuggestsClientDelay(err); asked {", "apierrors.SuggestsClientDelay(err); false && asked {"}}},
+		{Name: "the garbage collector needs no time", File: "pkg/settle/enforce.go", Edits: []Edit{{"!j.sure || e.now() < j.collectedBy(e.c.Options) ||", "!j.sure ||"}}},
 	}
 }

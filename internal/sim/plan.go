@@ -193,13 +193,17 @@ func NewPlan(seed uint64) Plan {
 	for i := range p.Jobs {
 		p.Actions = append(p.Actions, Action{At: d.between(2*time.Second, 40*time.Second), Do: CreateJob, Job: i})
 	}
-	if d.chance(0.4) {
-		p.crucible(d)
+	if d.chance(0.2) {
+		p.drill(d)
 	} else {
-		p.troubles(d)
-	}
-	if d.chance(0.3) {
-		p.coincidence(d)
+		if d.chance(0.4) {
+			p.crucible(d)
+		} else {
+			p.troubles(d)
+		}
+		if d.chance(0.3) {
+			p.coincidence(d)
+		}
 	}
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 	p.End = p.Actions[len(p.Actions)-1].At + d.between(5*time.Second, time.Minute)

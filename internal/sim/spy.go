@@ -68,7 +68,7 @@ func (s *spy) PodSeen(p *facts.Pod, initial bool) {
 // PodGone notes that orphand knows of the pod.
 func (s *spy) PodGone(p *facts.Pod, how informers.End) {
 	s.w.judge.seen[p.UID] = s.w.judge.life
-	if how == informers.Unselected {
+	if how == informers.Unselected || !p.Terminating() && how == informers.Final { // whatever orphand makes of that
 		s.w.judge.unselected[p.UID] = s.w.judge.life
 	}
 	s.Process.PodGone(p, how)

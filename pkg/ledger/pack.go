@@ -185,7 +185,8 @@ func (w *packer) pod(n *settle.PodNote) {
 	w.flags(f.Mirror, f.Inert)
 	w.number(uint64(h.Removal))
 	w.moments([instants]facts.Instant{n.Since, h.Seen, h.BoundSeen, h.RemovedAt, h.Asked, h.GraceEnds, h.Anchored, f.Started, f.Scheduled, f.Deletion})
-	w.number(uint64(f.SpecGrace))
+	// A kubelet that hears of the deletion only after a restart of this process has the longer of the two to give.
+	w.number(uint64(max(f.SpecGrace, int64(h.Grace/time.Second))))
 	w.number(uint64(len(h.Runs)))
 	for i := range h.Runs {
 		r := &h.Runs[i]
@@ -337,6 +338,9 @@ func (r *unpacker) pod() settle.PodNote {
 		*at = facts.Instant(r.last[k] * int64(time.Millisecond))
 	}
 	f.SpecGrace = int64(r.number())
+	if h.GraceEnds.Known() {
+		h.Grace = time.Duration(f.SpecGrace) * time.Second
+	}
 	runs := r.number()
 	for i := uint64(0); i < runs && r.err == nil; i++ {
 		flags := r.number()

@@ -34,7 +34,7 @@ func note(n int) settle.Note {
 			Pod: &facts.Pod{Meta: facts.Meta{Namespace: "team", Name: fmt.Sprintf("llama-pretrain-node-0-%d-%05x", i, r.Uint32N(1<<20)), UID: types.UID(uuid(r))},
 				Node: fmt.Sprintf("gpu-%04d", i), JobSetUID: out.JobSets[0], JobSetName: "llama-pretrain", JobUID: batch, JobName: "llama-pretrain-node-0",
 				Index: fmt.Sprint(i), RestartAttempt: "0", Started: start, Scheduled: start, Deletion: start.Add(30 * time.Second), SpecGrace: 30},
-			Seen: start, BoundSeen: start, Asked: start, GraceEnds: start.Add(30 * time.Second), Anchored: start,
+			Seen: start, BoundSeen: start, Asked: start, GraceEnds: start.Add(30 * time.Second), Grace: 30 * time.Second, Anchored: start,
 			Removal: nodeproof.Deleted, RemovedAt: start,
 			Runs: []nodeproof.Run{{Node: fmt.Sprintf("gpu-%04d", i), NodeUID: types.UID(uuid(r)), Boot: uuid(r),
 				Machine: facts.Machine{SystemUUID: uuid(r), MachineID: fmt.Sprintf("%032x", r.Uint64())}}},

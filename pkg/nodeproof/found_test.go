@@ -128,7 +128,7 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.seePod(ended)
 			s.want(Unproven, NodeReplaced)
 		},
-		"a status in which containers of two machines meet is the last one's word": func(t *testing.T) {
+		"a container of a machine that has ended does not speak for another of it that a second machine replaced": func(t *testing.T) {
 			s := newScene(t)
 			s.seeNode(s.node("n1", "N1", "m1", "b1"))
 			s.seePod(running(7), func(p *facts.Pod) {
@@ -485,6 +485,35 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.want(Unproven, NodeReplaced)
 			s.seeNode(s.node("n1x", "N3", "m1", "b10"))
 			s.want(Gone, NodeRebooted)
+		},
+		"a status in which containers of two machines meet is the last one's word": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7), func(p *facts.Pod) {
+				p.Containers = append(p.Containers, facts.Container{Role: facts.App, State: facts.Running, HasID: true, ID: 9, Started: 901 * second})
+			})
+			// m1 reports that the first has ended, and is cut off; m2 starts the second again, and is asked to end the pod.
+			s.seePod(func(p *facts.Pod) { p.Containers[0].State, p.Containers[0].Finished = facts.Terminated, 950*second })
+			s.seeNode(s.node("n1", "N1", "m2", "b2"))
+			s.wait(100)
+			s.seePod(func(p *facts.Pod) {
+				p.Containers[1] = facts.Container{Role: facts.App, State: facts.Running, HasID: true, ID: 8, HasLast: true, Started: s.now}
+			})
+			s.seePod(s.asked())
+			s.seePod(func(p *facts.Pod) {
+				p.Phase, p.Containers[1].State, p.Containers[1].Finished = facts.PhaseFailed, facts.Terminated, s.now
+			})
+			s.want(Unproven, NodeReplaced)
+		},
+		"a machine that is up under another name is not out of service": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			s.seePod(s.asked())
+			s.seeNode(s.node("n1", "N1", "m1", "b1", silent))
+			s.seeNode(s.node("n1x", "N2", "m1", "b1"))
+			s.seeNode(s.node("n1", "N1", "m1", "b1", silent, tainted))
+			s.want(Unproven, NodeUnreachable)
 		},
 		"a machine that may have come back while nobody watched has the quarantine to show itself again": func(t *testing.T) {
 			s := newScene(t)

@@ -1,5 +1,5 @@
 // Command mutants tests the judge: it builds the simulator with each deliberately broken variant of the rule, and fails when
-// one of them gets through.
+// one of them gets through. What only a test can tell is put before the tests.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -55,7 +56,7 @@ func run(out io.Writer, root, only string, from uint64, seeds int) error {
 			fmt.Fprintf(out, "SURVIVED  %s\n", m.Name)
 		default:
 			caught++
-			fmt.Fprintf(out, "caught    %s: seed %s\n", m.Name, seed)
+			fmt.Fprintf(out, "caught    %s: %s\n", m.Name, seed)
 		}
 	}
 	fmt.Fprintf(out, "%d mutants caught, %d survived %d seeds each, in %.0f s\n", caught, survived, seeds, clock.RealClock{}.Since(began).Seconds())
@@ -65,8 +66,8 @@ func run(out io.Writer, root, only string, from uint64, seeds int) error {
 	return nil
 }
 
-// try builds the simulator with the mutant in the place of the source, and plays until it is caught. It returns the seed and
-// what was seen, or nothing.
+// try builds the simulator with the mutant in the place of the source, and plays until it is caught. It returns what caught
+// it, or nothing.
 func try(dir, root string, m sim.Mutant, from uint64, seeds int) (string, error) {
 	source, err := m.Source(root)
 	if err != nil {
@@ -84,6 +85,9 @@ func try(dir, root string, m sim.Mutant, from uint64, seeds int) (string, error)
 	if err := os.WriteFile(plan, overlay, 0o600); err != nil {
 		return "", err
 	}
+	if len(m.Tests) > 0 {
+		return test(root, plan, m)
+	}
 	build := exec.Command("go", "build", "-overlay", plan, "-o", program, "./internal/sim/cmd/sim")
 	build.Dir = root
 	if text, err := build.CombinedOutput(); err != nil {
@@ -96,7 +100,24 @@ func try(dir, root string, m sim.Mutant, from uint64, seeds int) (string, error)
 	case err == nil:
 		return "", nil
 	case errors.As(err, &exit) && exit.ExitCode() == 1:
-		return strings.TrimSpace(string(text)), nil
+		return "seed " + strings.TrimSpace(string(text)), nil
 	}
 	return "", fmt.Errorf("mutant %q: %w\n%s", m.Name, err, text)
 }
+
+// test runs the tests that catch the mutant. It returns the first that fails, or nothing.
+func test(root, plan string, m sim.Mutant) (string, error) {
+	run := exec.Command("go", append([]string{"test", "-overlay", plan, "-count=1"}, m.Tests...)...)
+	run.Dir = root
+	text, err := run.CombinedOutput()
+	if err == nil {
+		return "", nil
+	}
+	if first := failing.FindString(string(text)); first != "" {
+		return strings.TrimPrefix(strings.TrimSpace(first), "--- FAIL: "), nil
+	}
+	return "", fmt.Errorf("mutant %q: %w\n%s", m.Name, err, text)
+}
+
+// failing is the line of a subtest that fails.
+var failing = regexp.MustCompile(`(?m)^ +--- FAIL: \S+`)

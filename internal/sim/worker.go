@@ -173,6 +173,9 @@ func (w *worker) done() bool {
 	if w.pod.Spec.RestartPolicy != corev1.RestartPolicyNever || len(w.starting) > 0 {
 		return false
 	}
+	if s := w.runtime().pods[w.uid]; s != nil && w.beforeThisBoot(s) {
+		return true // see sync
+	}
 	for i := range w.pod.Spec.Containers {
 		if w.current(w.pod.Spec.Containers[i].Name) == nil {
 			return false

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"bytes"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -128,22 +127,16 @@ func FromNode(node *corev1.Node) *Node {
 // whoever wrote it last, and whose time is that of the owner's last write: an upper bound of when the taint was set.
 //
 // The node lifecycle controller writes the list too, and never this taint (v1.37.2). Where it wrote last, all is lost. It is
-// known by its name; where kubelet and controllers are one program with one name, by the time of the taints that it adds.
+// known by its name; where kubelet and controllers are one program with one name, by the node's status, which a person who
+// sets a taint does not write.
 func (n *Node) readTaintWriter(node *corev1.Node) {
-	var lifecycle Instant
-	for i := range node.Spec.Taints {
-		if t := &node.Spec.Taints[i]; t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady {
-			lifecycle = max(lifecycle, atMeta(t.TimeAdded))
-		}
-	}
 	for i := range node.ManagedFields {
 		e := &node.ManagedFields[i]
 		if e.FieldsV1 == nil || !bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:taints"`)) {
 			continue
 		}
 		at := atMeta(e.Time)
-		n.TaintRewritten = e.Manager == "kube-controller-manager" ||
-			lifecycle.Known() && at <= lifecycle.Add(time.Second) && writesStatus(node, e.Manager)
+		n.TaintRewritten = e.Manager == "kube-controller-manager" || writesStatus(node, e.Manager)
 		n.TaintedBy = ""
 		if n.TaintRewritten {
 			continue

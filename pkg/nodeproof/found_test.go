@@ -515,6 +515,24 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.seeNode(s.node("n1", "N1", "m1", "b1", silent, tainted))
 			s.want(Unproven, NodeUnreachable)
 		},
+		"a kubelet whose Node went while nobody watched may have come back just before": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7), func(p *facts.Pod) { p.SpecGrace = 120 })
+			s.seePod(func(p *facts.Pod) { p.Deletion, p.Grace = s.now.After(120*time.Second), 120 })
+			s.seeNode(s.node("n1", "N1", "m1", "b1", silent))
+			s.judge()
+			s.wait(300)
+			// A restart: the Node is gone.
+			delete(s.live, "n1")
+			s.nodes = NewNodes()
+			s.h.Resume(s.tick(), s.nodes)
+			s.h.Follow(s.now, s.nodes)
+			s.wait(129)
+			s.want(Unproven, NodeDeleted)
+			s.wait(2)
+			s.want(Gone, NodeDeleted)
+		},
 		"a machine that may have come back while nobody watched has the quarantine to show itself again": func(t *testing.T) {
 			s := newScene(t)
 			s.seeNode(s.node("n1", "N1", "m1", "b1"))

@@ -422,8 +422,9 @@ type absence struct {
 
 // absence says whether the run's Node is gone, and since when.
 func (j *judgement) absence(r *Run) (absence, bool) {
-	// A Node that nobody saw, or whose end nobody saw, may have been Ready.
-	a := absence{since: r.Absent, ready: true}
+	// A Node that nobody saw, or whose end nobody saw, may have been Ready until it was missed, and its kubelet have come back
+	// just before.
+	a := absence{since: r.Absent, ready: true, heard: r.Absent}
 	if in := j.nodes.Instance(r.NodeUID); in != nil {
 		a = absence{since: in.Deleted, ready: in.ReadyAtEnd || in.Lost, heard: in.ReadySince}
 		if in.Lost {

@@ -73,7 +73,7 @@ func Mutants() []Mutant {
 		history("every container is the last machine's", "certain := original && atOnce(p, c) && len(last.Late) == 0", "certain := true"),
 		history("a container is as old as what is known of its Node", "case since.Known() && c.Started.Known() && c.Started < since.Add(clocksDiffer):", "case false && since.Known():").by("./pkg/nodeproof"),
 		history("a container is the first in its place for ever", "	was := h.Named & bit\n", "	was := uint64(0)\n").by("./pkg/nodeproof"),
-		history("a container is the first in its place when it is seen first", "original := h.first(i) && !again(c)", "original := h.first(i)"),
+		history("a container is the first in its place when it is seen first", "original := h.first(i) && !again(c)", "original := h.first(i)").by("./pkg/nodeproof"),
 		history("a pod is as old as its Node", "return at.Known() && node.Created.Known() && at < node.Created", "return at < 0"),
 		history("a pod first seen late ran on the present machine only", "if at.Known() && at < f.Until.Add(clocksDiffer) {", "if at < 0 {"),
 

@@ -96,9 +96,10 @@ type spyLive struct {
 
 // Node notes that orphand knows that the machine has the Node.
 func (l spyLive) Node(ctx context.Context, name string) (*facts.Node, error) {
+	asked := l.w.judge.life
 	n, err := l.Live.Node(ctx, name)
-	if n != nil {
-		l.w.judge.held[holding{n.UID, n.Machine}] = l.w.judge.life
+	if n != nil && asked == l.w.judge.life { // whoever asked is there to hear it
+		l.w.judge.held[holding{n.UID, n.Machine}] = asked
 		l.w.judge.nodes[n.UID] = n
 	}
 	return n, err

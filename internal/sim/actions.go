@@ -165,7 +165,8 @@ func (w *World) replace(a Action, m *machine, d *dice) {
 		w.deleteNode(a, m)
 	}
 	w.scenes[a.Scene] = n
-	n.powerOn(d.between(time.Second, 40*time.Second))
+	// No machine boots within the seconds in which a kubelet starts what was just bound, by clocks that differ.
+	n.powerOn(d.between(18*time.Second, 45*time.Second))
 }
 
 // deleteNode deletes the Node of a machine. An honest person, or a cloud controller, knows what becomes of the machine: it is

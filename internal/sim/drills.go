@@ -19,7 +19,10 @@ type script struct {
 // do adds an action some time after the job was made. A machine is the one that has most of the job, and the last that has its
 // name from then on.
 func (s script) do(after time.Duration, a Action) {
-	a.At, a.Scene, a.Policy = s.made+after, 1, metav1.DeletePropagationBackground
+	a.At, a.Scene = s.made+after, 1
+	if a.Policy == "" {
+		a.Policy = metav1.DeletePropagationBackground
+	}
 	s.p.Actions = append(s.p.Actions, a)
 }
 
@@ -63,6 +66,8 @@ func drills() []func(script) {
 		script.takeoverIsReadOnly,
 		script.podIsSeenLast,
 		script.readIsSlow,
+		script.jobSetIsOrphaned,
+		script.personIsWrong,
 	}
 }
 
@@ -198,4 +203,24 @@ func (s script) readIsSlow() {
 	s.do(at+200*time.Millisecond, Action{Do: Reboot})
 	s.do(at+s.between(7, 10.5), Action{Do: DeletePod, Pod: 1})
 	s.do(at+12*time.Second, Action{Do: Cut})
+}
+
+// The TrainJob goes and leaves its JobSet behind, without an owner. A pod that is made after that takes its time to end.
+func (s script) jobSetIsOrphaned() {
+	s.job().Grace, s.job().Backoff = 600, 6
+	at := s.between(10, 40)
+	s.do(at, Action{Do: DeleteJob, Policy: metav1.DeletePropagationOrphan})
+	s.do(at+s.between(10, 20), Action{Do: ForceDelete, Flag: true})
+	s.do(at+s.between(40, 60), Action{Do: DeleteJobSet})
+}
+
+// A person vouches for a pod whose kubelet, which has not heard of its deletion, starts it again.
+func (s script) personIsWrong() {
+	s.p.Honest, s.p.ShortRuns = false, 1
+	s.job().RestartPolicy = corev1.RestartPolicyOnFailure
+	at := s.between(10, 20)
+	s.do(at, Action{Do: Cut})
+	s.do(at+2*time.Second, Action{Do: DeletePod})
+	s.do(at+s.between(3, 10), Action{Do: AttestPod})
+	s.do(at+s.between(100, 200), Action{Do: Heal})
 }

@@ -251,6 +251,9 @@ func (c *collector) reconcile() {
 		case slices.Contains(t.GetFinalizers(), metav1.FinalizerOrphanDependents):
 			for _, js := range s.jobSets.all() {
 				if ownedBy(js.OwnerReferences, t.GetUID()) {
+					if known := c.w.orphaned[t.GetUID()]; !slices.Contains(known, js.UID) { // made since
+						c.w.orphaned[t.GetUID()] = append(known, js.UID)
+					}
 					n := js.DeepCopy()
 					n.OwnerReferences = nil
 					s.store(n)

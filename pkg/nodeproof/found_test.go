@@ -533,6 +533,28 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.wait(2)
 			s.want(Gone, NodeDeleted)
 		},
+		"a Node that the watch shows late, and that was gone when the node was read, may have had the pod": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			// Behind the watch's back N1 goes, m2 takes the name as N2 and the pod with it, and N2 goes.
+			delete(s.live, "n1")
+			s.wait(50)
+			made := s.now
+			s.wait(5)
+			s.seePod(s.asked())
+			s.judge() // the node is read: there is none
+			s.endNode("n1")
+			s.judge()
+			s.seeNode(s.node("n1", "N2", "m2", "b2", func(n *facts.Node) { n.Created = made }))
+			s.endNode("n1")
+			s.nodes.Watch(true, s.tick())
+			s.seeNode(s.node("n2", "N3", "m2", "b2")) // under another name
+			s.wait(1000)
+			if j := s.judge(); j.Verdict == Gone {
+				t.Fatalf("got %s/%s (runs %+v)", j.Verdict, j.Reason, s.h.Runs)
+			}
+		},
 		"a machine that may have come back while nobody watched has the quarantine to show itself again": func(t *testing.T) {
 			s := newScene(t)
 			s.seeNode(s.node("n1", "N1", "m1", "b1"))

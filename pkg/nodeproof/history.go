@@ -262,6 +262,7 @@ func (h *History) Follow(now facts.Instant, nodes *Nodes) {
 	h.anchor(nodes, now)
 	if in != nil {
 		h.mayRunOn(in.Node, now)
+		h.wasMissed(in, now)
 	}
 	if n := nodes.Newest(h.Pod.Node); n != nil && (in == nil || n != in.Node) && h.anchoring == nil {
 		h.mayRunOn(n, now)
@@ -380,6 +381,16 @@ func (h *History) mayHaveRunOn(in *Instance, now facts.Instant) {
 			h.mayRunOn(f.Node, now)
 		}
 	}
+}
+
+// wasMissed: the runs were made final by a read that found no Node, and the watch, which had come to an earlier time without
+// one, shows another machine's Node only now, though it registered before the pod was asked to terminate.
+func (h *History) wasMissed(in *Instance, now facts.Instant) {
+	made := in.Node.Created
+	if !h.Anchored.Known() || in.Seen <= h.Anchored || !made.Known() || made > h.Asked {
+		return
+	}
+	h.runOn(in.Node, now)
 }
 
 // mayHaveRunBefore: the pod was first seen when its Node was gone already, and another has its name or none.

@@ -124,7 +124,7 @@ func Mutants() []Mutant {
 		settle("a TrainJob that nobody saw is gone", "sync.go", "	if !j.present && !j.sure ||", "	if !j.present && !j.sure {\n		j.sure = true\n		if !j.gone.Known() {\n			j.gone = now\n		}\n	}\n	if false ||"),
 		settle("no child arrives late", "job.go", "return max(from, j.stirred).After(o.Quiet)", "return from"),
 		settle("a JobSet that is left starts nothing", "job.go", "		if makesPods(o) {\n			return true", "		if o.Kind == \"\" {\n			return true"),
-		settle("the caches know of every pod", "job.go", "now < j.quietEnds(o), !j.surveyed.Known():", "now < j.quietEnds(o):"),
+		settle("the caches know of every pod", "job.go", "now < j.quietEnds(o), j.surveyed < j.quietEnds(o):", "now < j.quietEnds(o):"),
 		settle("a pod that is unproven is none of the job's business", "job.go", "	case j.counts[nodeproof.Unproven] > 0:\n		return Unproven\n", ""),
 		settle("a JobSet whose owner was taken off is nobody's", "observe.go", "if known, ok := e.jobSets[uid]; ok && (known == key || key == (facts.JobKey{})) {", "if known, ok := e.jobSets[uid]; ok && known == key {"),
 		settle("a watch that is behind knows better than a live read", "observe.go", "	if j.sure { // a live read", "	if false { // a live read"),

@@ -555,6 +555,19 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 				t.Fatalf("got %s/%s (runs %+v)", j.Verdict, j.Reason, s.h.Runs)
 			}
 		},
+		"a person's word on a Node is not for the machine that has it again since": func(t *testing.T) {
+			s := newScene(t)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.seePod(running(7))
+			s.seePod(s.asked())
+			s.judge()
+			s.seeNode(s.node("n1", "N1", "m2", "b2")) // m1 is cut off
+			s.nodes.Attest("N1", Attestation{By: "operator", At: s.tick()})
+			s.want(Unproven, NodeReplaced)
+			s.seeNode(s.node("n1", "N1", "m1", "b1"))
+			s.nodes.SeeLive("n1", s.live["n1"], s.tick()) // for another pod's sake
+			s.want(Alive, Terminating)
+		},
 		"a machine that may have come back while nobody watched has the quarantine to show itself again": func(t *testing.T) {
 			s := newScene(t)
 			s.seeNode(s.node("n1", "N1", "m1", "b1"))

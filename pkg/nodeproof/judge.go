@@ -171,6 +171,9 @@ func (j *judgement) attested(uid types.UID) (Attestation, bool) {
 // stands for that one: whoever vouches for the Node has looked at it.
 func (j *judgement) shows(i int, at facts.Instant) bool {
 	r := &j.h.Runs[i]
+	if in := j.nodes.Instance(r.NodeUID); in != nil && in.HeldSince > at {
+		return false // it has the Node again, or anew: whoever vouched looked at another machine
+	}
 	l, ok := j.read(r.Node, min(at, j.now)) // the clock of whoever vouched may be ahead
 	switch {
 	case !ok:

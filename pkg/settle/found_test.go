@@ -283,6 +283,31 @@ func TestPodsOfAnOrphanedJobSetAreFoundAgainByTheRecordAfterARestart(t *testing.
 	}
 }
 
+// A survey that was made for what only a live read had shown is not the last look: children may come until the quiet is over.
+func TestALookBeforeTheQuietIsOverIsNotTheLast(t *testing.T) {
+	f := newFound(t)
+	f.put(0, trainJobOf("tj", "T1"), 0)
+	f.put(0, nodeOf("n1", "N1", "m1", "b1"), 0)
+	f.run(0)
+	f.daemon.Start()
+	late := 10 * time.Minute
+	ended := func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodFailed
+		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ContainerID: "containerd://P1"}}
+	}
+	f.put(time.Second, jobSetOf("tj", "J1", "T1"), late) // only a live read shows it
+	f.put(2*time.Second, podOf("P1", "J1", "n1"), 0)
+	f.put(3*time.Second, podOf("P1", "J1", "n1", askedAt(3*time.Second), ended), 0)
+	f.remove(4*time.Second, podOf("P1", "J1", "n1", askedAt(3*time.Second), ended))
+	f.remove(time.Minute, trainJobOf("tj", "T1"))
+	f.remove(time.Minute, jobSetOf("tj", "J1", "T1"))
+	f.put(63*time.Second, jobSetOf("tj", "J2", "T1"), late) // by a controller whose cache is behind
+	f.put(64*time.Second, podOf("P2", "J2", "n1"), late)
+	f.run(2 * time.Minute)
+	f.never("T1 Settled")
+	f.never("T1 Cleared")
+}
+
 // The first list of pods may be older than the record: a pod that it does not show is there until the API server says that it
 // is not. A word for its Node would count for one that was asked to terminate.
 func TestAPodOnRecordThatTheFirstListDoesNotShowIsAskedFor(t *testing.T) {

@@ -239,7 +239,7 @@ func (j *job) decide(o Options, held bool, now facts.Instant) State {
 	switch {
 	case j.counts[nodeproof.Unproven] > 0:
 		return Unproven
-	case j.counts[nodeproof.Alive] > 0, j.couldStart(), held, now < j.quietEnds(o), !j.surveyed.Known():
+	case j.counts[nodeproof.Alive] > 0, j.couldStart(), held, now < j.quietEnds(o), j.surveyed < j.quietEnds(o):
 		return Settling
 	case !j.looked || len(j.extra) > 0 || j.left() > 0:
 		return Settled

@@ -254,12 +254,13 @@ func (e *Engine) wantsSurvey(j *job, now facts.Instant) bool {
 		return false
 	case len(j.onlyRead) > 0 && now >= j.surveyAt:
 		return true
-	case j.surveyed.Known():
+	case j.surveyed >= j.quietEnds(e.c.Options):
 		return false
 	}
+	before := j.surveyed
 	j.surveyed = now // as if there had been one
 	over := e.decide(j, now).Over()
-	j.surveyed = 0
+	j.surveyed = before
 	return over
 }
 
@@ -285,7 +286,10 @@ func (e *Engine) readSurvey(j *job, wanted facts.Instant) read {
 			defer e.surveyed()
 			objects = slices.DeleteFunc(objects, func(o *facts.Object) bool { return e.ended[o.UID] })
 			pods = slices.DeleteFunc(pods, func(p *facts.Pod) bool { return e.ended[p.UID] })
-			j.surveyed = wanted
+			// One that was made for another reason, while something of the job could still run, is not the last look.
+			if j.surveyed = wanted; !e.decide(j, now).Over() {
+				j.surveyed = 0
+			}
 			there := map[types.UID]bool{}
 			for _, o := range objects {
 				there[o.UID] = true

@@ -13,6 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/orphand/orphand/api/v1alpha1"
+	"github.com/orphand/orphand/pkg/facts"
+	"github.com/orphand/orphand/pkg/informers"
 	"github.com/orphand/orphand/pkg/signals"
 )
 
@@ -95,6 +98,18 @@ func (r running) kind(t *testing.T, kind, state string) line {
 	})
 }
 
+// synced waits until every kind that orphand follows is watched, or known not to be there. The line that the caches are filled
+// may come a moment before the last of these states.
+func (r running) synced(t *testing.T) {
+	t.Helper()
+	r.log.event(t, signals.CachesSynced)
+	for _, kind := range []string{facts.KindTrainJob, facts.KindJobSet, facts.KindJob, facts.KindPod, facts.KindTrainingRuntime, facts.KindNode, v1alpha1.KindOrphan} {
+		r.log.await(t, kind+" is no longer Syncing", func(l line) bool {
+			return l.text("event") == string(signals.KindStateChanged) && l.text("kind") == kind && l.text("state") != string(informers.Syncing)
+		})
+	}
+}
+
 func (r running) expect(t *testing.T, path string, status int, contains ...string) {
 	t.Helper()
 	got, body := r.get(t, path)
@@ -111,7 +126,7 @@ func (r running) expect(t *testing.T, path string, status int, contains ...strin
 func TestAnEmptyClusterIsFollowedAndAStopIsClean(t *testing.T) {
 	server := serveAPI(t, newFakeAPI())
 	d := startDaemon(t, server, nil)
-	d.log.event(t, signals.CachesSynced)
+	d.synced(t)
 	d.expect(t, "/readyz", 200, "ok")
 	d.expect(t, "/readyz?verbose", 200, "[+]api ok", "[+]kind/Pod ok: Watching since", "[+]kind/TrainJob ok", "readyz check passed")
 	d.expect(t, "/livez", 200, "ok")
@@ -159,7 +174,7 @@ func TestAServerThatCannotBeReachedIsSaidAtOnceAndWaitedFor(t *testing.T) {
 	server := &http.Server{Handler: newFakeAPI()}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
-	d.log.event(t, signals.CachesSynced)
+	d.synced(t)
 	d.expect(t, "/readyz", 200)
 	d.log.await(t, "APIUnreachable ended", func(l line) bool {
 		return l.text("event") == string(signals.APIUnreachable) && l.text("phase") == "ended"
@@ -188,7 +203,7 @@ func TestAClusterWithoutTrainerIsSaidAndWaitedFor(t *testing.T) {
 	if l := d.kind(t, "JobSet", "Absent"); !strings.Contains(l.text("cure"), "install JobSet") {
 		t.Errorf("%v", l)
 	}
-	d.log.event(t, signals.CachesSynced)
+	d.synced(t)
 	d.expect(t, "/readyz?verbose", 200, "[+]kind/TrainJob ok: Absent since")
 
 	api.answer(200, "trainjobs", "jobsets", "trainingruntimes")
@@ -205,7 +220,7 @@ func TestNodesThatMayNotBeReadAreSaidAndTheRestGoesOn(t *testing.T) {
 	if l := d.log.event(t, signals.NodesUnreadable); l.text("phase") != "started" || !strings.Contains(l.text("cure"), "nodes") {
 		t.Errorf("%v", l)
 	}
-	d.log.event(t, signals.CachesSynced)
+	d.synced(t)
 	d.expect(t, "/readyz?verbose", 200, "[+]kind/Node ok: Forbidden since")
 	d.expect(t, "/metrics", 200, "orphand_nodes_readable 0")
 

@@ -31,7 +31,7 @@ func TestAPolicyIsReadAgainWhenItChangesAndTheLastGoodOneIsKept(t *testing.T) {
 	api.answer(http.StatusNotFound, "workflows")
 	d := startDaemon(t, serveAPI(t, api), func(o *Options) { o.RetentionPolicy = file })
 	d.log.event(t, signals.PolicyLoaded)
-	d.log.event(t, signals.CachesSynced)
+	d.synced(t)
 	d.kind(t, "retention/Job", "Watching")
 	d.kind(t, "retention/Workflow", "Absent")
 	d.expect(t, "/readyz?verbose", http.StatusOK, "[+]retention/policy ok: sha256:", ", 1 rules", "[+]retention/Workflow ok: Absent")
@@ -79,7 +79,7 @@ func TestAPolicyIsNotInForceWithoutTheRulesOfNamespaces(t *testing.T) {
 		last, _ = time.Parse(time.RFC3339Nano, l.text("ts"))
 	}
 	phase(signals.Started)
-	d.log.event(t, signals.CachesSynced)
+	d.synced(t)
 	d.expect(t, "/readyz?verbose", http.StatusOK, "[+]retention/policy ok: not in force yet: reading the rules that namespaces bring", "configmaps")
 	d.expect(t, "/metrics", http.StatusOK, "orphand_retention_policy_refused 1", `orphand_retention_policy_loads_total{outcome="loaded"} 1`)
 	api.answer(http.StatusOK, "configmaps")

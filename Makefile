@@ -54,7 +54,7 @@ sim: needs ## try to make orphand lie in SEEDS histories of a simulated cluster 
 	$(GO) run ./internal/sim/cmd/sim -seeds $(SEEDS) -cover
 
 .PHONY: sim-mutants
-sim-mutants: needs ## break the rule in each of its parts, and see the simulator catch it
+sim-mutants: needs ## break the rule in each of its parts, and see the simulator, or a test, catch it
 	$(GO) run ./internal/sim/cmd/mutants
 
 FUZZTIME ?= 60s

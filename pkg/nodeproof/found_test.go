@@ -128,7 +128,7 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.seePod(ended)
 			s.want(Unproven, NodeReplaced)
 		},
-		"a container of a machine that has ended does not speak for another of it that a second machine replaced": func(t *testing.T) {
+		"a status in which containers of two machines meet is the last one's word": func(t *testing.T) {
 			s := newScene(t)
 			s.seeNode(s.node("n1", "N1", "m1", "b1"))
 			s.seePod(running(7), func(p *facts.Pod) {
@@ -486,7 +486,7 @@ func TestWhatTheSimulatorFound(t *testing.T) {
 			s.seeNode(s.node("n1x", "N3", "m1", "b10"))
 			s.want(Gone, NodeRebooted)
 		},
-		"a status in which containers of two machines meet is the last one's word": func(t *testing.T) {
+		"a container of a machine that has ended does not speak for another of it that a second machine replaced": func(t *testing.T) {
 			s := newScene(t)
 			s.seeNode(s.node("n1", "N1", "m1", "b1"))
 			s.seePod(running(7), func(p *facts.Pod) {

@@ -24,8 +24,8 @@ const NamespaceKey = "policy.yaml"
 
 // WithNamespaces is the policy with the rules that namespaces bring, by namespace. Each namespace's rules are for its own
 // objects only, come before the policy's, and stay within its limits. Of a namespace that may bring none no rule counts;
-// where a file has a mistake, or is nil since its ConfigMap has no such key, the namespace's objects stay for as long as its rules could have kept them, as what is unclear
-// is read as a wish to keep. The problems say why.
+// where a file has a mistake, or is nil since its ConfigMap has no such key, the namespace's objects stay for as long as its
+// rules could have kept them, as what is unclear is read as a wish to keep. The problems say why.
 func (p *Policy) WithNamespaces(files map[string][]byte) (*Policy, map[string]Problems) {
 	with := *p
 	with.rules = nil

@@ -47,16 +47,16 @@ func run(out io.Writer, root, only string, from uint64, seeds int) error {
 		if !strings.Contains(m.Name, only) && !strings.Contains(m.File, only) {
 			continue
 		}
-		seed, err := try(dir, root, m, from, seeds)
+		by, err := try(dir, root, m, from, seeds)
 		switch {
 		case err != nil:
 			return err
-		case seed == "":
+		case by == "":
 			survived++
 			fmt.Fprintf(out, "SURVIVED  %s\n", m.Name)
 		default:
 			caught++
-			fmt.Fprintf(out, "caught    %s: %s\n", m.Name, seed)
+			fmt.Fprintf(out, "caught    %s: %s\n", m.Name, by)
 		}
 	}
 	fmt.Fprintf(out, "%d mutants caught, %d survived %d seeds each, in %.0f s\n", caught, survived, seeds, clock.RealClock{}.Since(began).Seconds())
